@@ -34,7 +34,7 @@
 use units::{Duration, Instant};
 
 use crate::{
-    Ack, Config, Controller, ControllerKind, Cubic, Loss, PathWindow, Phase, State,
+    Ack, Config, Controller, ControllerKind, Cubic, Loss, PathWindow, Phase, Precedents, State,
     appeal::{Appeal, Former},
     base_rtt::BaseRtt,
     chance::Chance,
@@ -497,6 +497,19 @@ impl Controller for Auto {
 
     fn suspects_load(&self) -> bool {
         self.delays.is_load()
+    }
+
+    fn blames_load(&self) -> bool {
+        self.delays.is_surely_load()
+    }
+
+    fn load_evidence(&self) -> f32 {
+        self.delays.evidence()
+    }
+
+    fn recall(&mut self, precedents: &Precedents) {
+        self.delays.recall(precedents);
+        self.base.recall(precedents.base_rtt());
     }
 
     fn is_steady(&self) -> bool {

@@ -74,6 +74,12 @@ impl BaseRtt {
         self.min
     }
 
+    /// Begins with the smallest that earlier connections have seen, which is believed as if this one
+    /// had seen it when its first sample came.
+    pub(crate) fn recall(&mut self, min: Option<Duration>) {
+        self.min = min;
+    }
+
     /// Whether half the window is to be used.
     pub(crate) fn is_probing(&self) -> bool {
         self.probe.is_some()
@@ -91,7 +97,10 @@ impl BaseRtt {
             return;
         }
         let min = *self.min.get_or_insert(sample);
-        let due = *self.due.get_or_insert(ack.now + YOUTH);
+        let due = *self.due.get_or_insert_with(|| {
+            self.seen_at = ack.now;
+            ack.now + YOUTH
+        });
         if sample <= min + min / NEAR {
             self.min = Some(min.min(sample));
             self.seen_at = ack.now;
@@ -219,6 +228,19 @@ mod tests {
                 "{now}: {:?}",
                 base.min()
             );
+        }
+    }
+
+    #[test]
+    fn what_earlier_connections_have_seen_expires_as_if_seen_at_first() {
+        let mut base = BaseRtt::default();
+        base.recall(Some(ms(25)));
+        for now in (100_000..125_000).step_by(100) {
+            ack(&mut base, now, 75);
+            probe(&mut base, now + 10, 60);
+            let expected = if now <= 113_000 { 25 } else { 60 };
+            let expires = (113_000..114_000).contains(&now);
+            assert!(base.min() == Some(ms(expected)) || expires, "{now}: {:?}", base.min());
         }
     }
 

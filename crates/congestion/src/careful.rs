@@ -39,7 +39,7 @@ use units::{BitRate, Duration, Instant};
 
 use self::spurt::Spurt;
 use crate::{
-    Ack, Carried, Config, Controller, ControllerKind, Loss, PathWindow, Resumption, Rtt, State,
+    Ack, Carried, Config, Controller, ControllerKind, Loss, PathWindow, Precedents, Resumption, Rtt, State,
     carried::{Rounds, learn},
 };
 
@@ -302,6 +302,18 @@ impl Controller for Careful {
 
     fn suspects_load(&self) -> bool {
         self.inner.suspects_load()
+    }
+
+    fn blames_load(&self) -> bool {
+        self.inner.blames_load()
+    }
+
+    fn load_evidence(&self) -> f32 {
+        self.inner.load_evidence()
+    }
+
+    fn recall(&mut self, precedents: &Precedents) {
+        self.inner.recall(precedents);
     }
 
     fn is_steady(&self) -> bool {

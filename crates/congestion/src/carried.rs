@@ -6,7 +6,7 @@ use crate::Ack;
 
 /// For how long it is believed. RFC 9959 leaves that to the sender; the routes and neighbours of a
 /// path stay the same for minutes, often not for hours.
-const LIFETIME: Duration = Duration::from_secs(600);
+pub(crate) const LIFETIME: Duration = Duration::from_secs(600);
 /// The share of a new measurement where the path seems to carry less than before.
 const GAIN: u64 = 8;
 

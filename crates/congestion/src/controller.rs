@@ -4,7 +4,7 @@ use core::fmt;
 
 use units::{BitRate, Instant};
 
-use crate::{Ack, Carried, ControllerKind, Loss, PathWindow, Phase, Resumption, Rtt, State};
+use crate::{Ack, Carried, ControllerKind, Loss, PathWindow, Phase, Precedents, Resumption, Rtt, State};
 
 /// How much of one path may be in flight.
 ///
@@ -76,6 +76,24 @@ pub trait Controller: Send + fmt::Debug {
     /// says nothing of what the path loses by chance. Never by those that do not ask.
     fn suspects_load(&self) -> bool {
         false
+    }
+
+    /// Whether it is beyond doubt that packets are lost for the load, so that more packets mend nothing.
+    /// Never by those that do not ask.
+    fn blames_load(&self) -> bool {
+        false
+    }
+
+    /// How much losses have spoken for the load so far, for other connections: the logarithm of odds,
+    /// above 0 if they were the load's, below if they were chance. 0 from those that do not ask.
+    fn load_evidence(&self) -> f32 {
+        0.0
+    }
+
+    /// Begins with what earlier connections have found of the path's load. Those that do not ask do not
+    /// mind.
+    fn recall(&mut self, precedents: &Precedents) {
+        let _ = precedents;
     }
 
     /// Whether the path could be held: it is past slow start, and the window is as large as the

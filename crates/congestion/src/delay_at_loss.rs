@@ -17,6 +17,10 @@
 //! else is noise a queue that grows by a packet a round trip would rank each loss highest, since what
 //! follows it is the latest.
 //!
+//! Where most samples equal the one in question, which they do while somebody else's queue stands as
+//! well as where there is none, they tell nothing. A young connection then ranks it among the round
+//! trips that [earlier ones](crate::Precedents) began with, if there are any.
+//!
 //! Ours; that losses and delay go together under congestion alone is an old idea (Biaz and Vaidya,
 //! "Discriminating congestion losses from wireless losses using inter-arrival times at the
 //! receiver", 1999).
@@ -27,17 +31,24 @@
 
 use units::Instant;
 
-use crate::Ack;
+use crate::{
+    Ack,
+    precedents::{Precedents, TRUSTED},
+};
 
 /// Round-trip times that a loss is compared with.
 const SAMPLES: usize = 32;
 /// Part of the smallest round-trip time below which two count as equal.
 const EQUAL: u32 = 64;
+/// The share of equal ones from which on samples tell nothing.
+const MOSTLY: f32 = 0.5;
 /// Bounds of the evidence.
 const MOST_FOR_LOAD: f32 = 4.0;
 const MOST_FOR_CHANCE: f32 = 16.0;
-/// Evidence below which it is beyond doubt that losses are chance.
+/// Evidence below which it is beyond doubt that losses are chance, and above which that they are the
+/// load's: one loss is never enough for either.
 const SURELY_CHANCE: f32 = -1.0;
+const SURELY_LOAD: f32 = 2.0;
 /// Share of the losses under load that may have any rank.
 const ANY_RANK: f32 = 0.1;
 
@@ -59,6 +70,10 @@ pub(crate) struct DelayAtLoss {
     /// The sample that the latest loss was judged by: losses before one packet are one overflow.
     judged_by: Option<u32>,
     evidence: f32,
+    /// What earlier connections have found, until this one knows better.
+    before: Option<Box<Precedents>>,
+    /// When the first sample came.
+    began: Option<Instant>,
 }
 
 impl DelayAtLoss {
@@ -67,6 +82,10 @@ impl DelayAtLoss {
         let delay = if ack.adjusted_rtt.is_zero() { ack.rtt.latest } else { ack.adjusted_rtt };
         if delay.is_zero() {
             return;
+        }
+        let began = *self.began.get_or_insert(ack.now);
+        if ack.now.saturating_duration_since(began) > TRUSTED {
+            self.before = None;
         }
         let delay = u32::try_from(delay.as_micros()).unwrap_or(u32::MAX);
         let sample = Sample { sent_at: micros(ack.largest_sent_at), delay };
@@ -98,28 +117,55 @@ impl DelayAtLoss {
         self.evidence < SURELY_CHANCE
     }
 
+    /// Whether several losses have come when delays were longest.
+    pub(crate) fn is_surely_load(&self) -> bool {
+        self.evidence > SURELY_LOAD
+    }
+
+    /// The sum.
+    pub(crate) fn evidence(&self) -> f32 {
+        self.evidence
+    }
+
+    /// Begins with what earlier connections have found.
+    pub(crate) fn recall(&mut self, before: &Precedents) {
+        self.evidence = before.evidence();
+        self.before = before.enough().map(|_| Box::new(*before));
+    }
+
     /// What was sent first from `lost_at` on and came through.
     fn next(&self, lost_at: u32) -> Option<Sample> {
         let since = |sample: &Sample| sample.sent_at.wrapping_sub(lost_at);
         self.latest.iter().copied().filter(|s| since(s) <= u32::MAX / 2).min_by_key(|s| since(s))
     }
 
-    /// The share of the samples that lie below one of them.
+    /// The share of the samples that lie below one of them; of those of earlier connections if that
+    /// one is like most of them.
     fn rank(&self, next: Sample) -> f32 {
-        let samples = &self.latest;
-        let equal = samples.iter().map(|sample| sample.delay).min().unwrap_or(0) / EQUAL;
-        let (mut below, mut above) = (0.0, 0.0);
-        for sample in samples {
-            if sample.delay.saturating_add(equal) < next.delay {
-                below += 1.0;
-            } else if sample.delay > next.delay.saturating_add(equal) {
-                above += 1.0;
-            }
+        let samples = self.latest.iter().map(|sample| sample.delay);
+        let before = self.before.as_ref().and_then(|before| before.enough());
+        match (rank(samples, next.delay), before) {
+            ((_, equal), Some(before)) if equal >= MOSTLY => rank(before.iter().copied(), next.delay).0,
+            ((rank, _), _) => rank,
         }
-        let all = samples.len() as f32;
-        // Half of the equal ones, and half a sample more that is either.
-        (below + (all - below - above) / 2.0 + 0.25) / (all + 0.5)
     }
+}
+
+/// The share of the samples that lie below `delay`, and that of those that equal it.
+fn rank(samples: impl Iterator<Item = u32> + Clone, delay: u32) -> (f32, f32) {
+    let margin = samples.clone().min().unwrap_or(0) / EQUAL;
+    let (mut all, mut below, mut above) = (0.0, 0.0, 0.0);
+    for sample in samples {
+        all += 1.0;
+        if sample.saturating_add(margin) < delay {
+            below += 1.0;
+        } else if sample > delay.saturating_add(margin) {
+            above += 1.0;
+        }
+    }
+    let equal = all - below - above;
+    // Half of the equal ones, and half a sample more that is either.
+    ((below + equal / 2.0 + 0.25) / (all + 0.5), equal / all)
 }
 
 /// Microseconds modulo 2^32, which is more than an hour.
@@ -201,6 +247,63 @@ mod tests {
         assert!(delays.is_load());
         run(&mut delays, saw, |n| n * 2_654_435_761 % 23 == 5);
         assert!(!delays.is_load());
+    }
+
+    /// Of a path whose earlier connections have met its queue of up to 4 ms at any length.
+    fn known(evidence: f32) -> DelayAtLoss {
+        let mut before = Precedents::default();
+        (0..16).for_each(|n| before.begin(at(0), Duration::from_micros(40_000 + n * 250)));
+        let mut delays = DelayAtLoss::default();
+        delays.recall(&before.with_evidence(evidence));
+        delays
+    }
+
+    #[test]
+    fn a_queue_that_stands_is_known_by_those_who_have_seen_it_empty() {
+        let full = |n| 43_700 + n % 7 * 50;
+        let lost = |n| n * 2_654_435_761 % 23 == 5;
+        let mut first = DelayAtLoss::default();
+        run(&mut first, full, lost);
+        assert!(first.is_chance(), "who has seen nothing else takes it for none: {}", first.evidence);
+        let mut later = known(0.0);
+        run(&mut later, full, lost);
+        assert!(later.is_surely_load(), "{}", later.evidence);
+        // Where it is empty, the same losses are chance.
+        let mut later = known(0.0);
+        run(&mut later, |n| 40_000 + n % 7 * 50, lost);
+        assert!(later.is_chance(), "{}", later.evidence);
+    }
+
+    #[test]
+    fn delays_that_differ_speak_for_themselves() {
+        // A queue of one's own above all that others have seen, and losses at any length of it.
+        let mut delays = known(0.0);
+        run(&mut delays, |n| 44_000 + n % 40 * 100, |n| n * 2_654_435_761 % 23 == 5);
+        assert!(delays.is_chance(), "{}", delays.evidence);
+    }
+
+    #[test]
+    fn evidence_goes_on_where_the_last_connection_has_ended() {
+        let mut delays = known(3.0);
+        assert!(delays.is_load() && delays.is_surely_load());
+        ack(&mut delays, 1, 40_000);
+        assert!(delays.on_loss(at(1)), "a single loss does not change that");
+        run(&mut delays, |_| 40_000, |n| n % 20 == 7);
+        assert!(delays.is_chance(), "{}", delays.evidence);
+    }
+
+    #[test]
+    fn others_are_asked_no_longer_than_ten_seconds() {
+        let acked = |delays: &mut DelayAtLoss, s| {
+            let rtt = Rtt { latest: Duration::from_millis(44), ..Rtt::default() };
+            let now = Instant::ORIGIN + Duration::from_secs(s);
+            delays.on_ack(&Ack { now, largest_sent_at: now, rtt, ..Ack::default() });
+        };
+        let mut delays = known(0.0);
+        (5..=15).for_each(|s| acked(&mut delays, s));
+        assert!(delays.before.is_some());
+        acked(&mut delays, 16);
+        assert!(delays.before.is_none());
     }
 
     #[test]

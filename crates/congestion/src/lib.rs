@@ -49,6 +49,7 @@ mod loss_floor;
 mod newreno;
 mod olia;
 mod original_hystart;
+mod precedents;
 #[cfg(test)]
 mod properties;
 mod queueing;
@@ -76,3 +77,4 @@ pub use kind::{ControllerKind, UnknownController};
 pub use lia::{Lia, LinkedIncreases};
 pub use newreno::NewReno;
 pub use olia::{Olia, Opportunistic};
+pub use precedents::Precedents;

@@ -58,7 +58,7 @@ use crate::{
     GRANULARITY, NetworkPath, PathLimits,
     config::TransportConfig,
     keys::PhaseBounds,
-    path_store::Remembered,
+    path_store::{Finding, Remembered},
     stats::PathStats,
     wire::{ConnectionId, PathId},
 };
@@ -173,7 +173,15 @@ impl Path {
             history: measured.history,
             carried: measured.controller.resumption().carried,
             rtt: measured.rtt.first_sample_at().map(|_| measured.rtt.smoothed()),
+            ..Remembered::new()
         }
+    }
+
+    /// What it has shown of the load between its addresses, since the last time.
+    pub(crate) fn take_finding(&mut self, now: Instant) -> Finding {
+        let measured = &mut self.recovery.measured;
+        let evidence = measured.controller.load_evidence();
+        Finding { now, began_with: measured.began_with.take(), evidence }
     }
 
     /// Bytes of the largest datagram.

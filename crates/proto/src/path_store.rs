@@ -11,9 +11,9 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use congestion::Carried;
+use congestion::{Carried, Precedents};
 use recovery::loss_history::LossHistory;
-use units::Duration;
+use units::{Duration, Instant};
 
 use crate::NetworkPath;
 
@@ -38,12 +38,22 @@ pub(crate) struct Remembered {
     /// Smoothed round-trip time: what a connection may assume before its first sample (RFC 9002
     /// section 6.2.2).
     pub(crate) rtt: Option<Duration>,
+    pub(crate) load: Precedents,
+}
+
+/// What a connection adds to the precedents of a path's load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finding {
+    pub(crate) now: Instant,
+    /// Its first round trip, once.
+    pub(crate) began_with: Option<Duration>,
+    pub(crate) evidence: f32,
 }
 
 impl Remembered {
     /// Nothing.
     pub(crate) fn new() -> Self {
-        Self { history: LossHistory::new(), carried: None, rtt: None }
+        Self { history: LossHistory::new(), carried: None, rtt: None, load: Precedents::default() }
     }
 }
 
@@ -65,8 +75,9 @@ impl PathStore {
     }
 
     /// Keeps what a connection has learnt. What the path carries is what was last seen of the most:
-    /// a connection with little to send says nothing against one with much.
-    pub(crate) fn remember(&self, network: &NetworkPath, path: Remembered) {
+    /// a connection with little to send says nothing against one with much. The precedents of its load
+    /// are those of all connections, and what this one has found.
+    pub(crate) fn remember(&self, network: &NetworkPath, path: Remembered, found: &Finding) {
         let addresses = key(network);
         let mut paths = self.lock();
         let known = paths.iter().rposition(|(of, _)| *of == addresses);
@@ -75,9 +86,14 @@ impl PathStore {
             paths.pop_front();
         }
         let is_fresh = |of: &Carried| path.carried.is_none_or(|carried| of.is_fresh(carried.seen));
-        let others = known.and_then(|(_, known)| known.carried).filter(is_fresh);
+        let known = known.map_or(Remembered::new(), |(_, known)| known);
+        let others = known.carried.filter(is_fresh);
         let carried = others.into_iter().chain(path.carried).max_by_key(|carried| carried.window);
-        paths.push_back((addresses, Remembered { carried, ..path }));
+        let mut load = known.load.with_evidence(found.evidence);
+        if let Some(round_trip) = found.began_with {
+            load.begin(found.now, round_trip);
+        }
+        paths.push_back((addresses, Remembered { carried, load, ..path }));
     }
 
     /// Takes what the path was seen to carry: of several connections that begin at once one resumes,
@@ -136,14 +152,16 @@ mod tests {
         Remembered { history, ..Remembered::new() }
     }
 
+    const NOTHING: Finding = Finding { now: Instant::ORIGIN, began_with: None, evidence: 0.0 };
+
     #[test]
     fn a_path_is_known_by_its_addresses_without_ports() {
         let store = PathStore::default();
-        store.remember(&path(1, 1_000), lossy(1_000, 10));
+        store.remember(&path(1, 1_000), lossy(1_000, 10), &NOTHING);
         assert!((0.09..0.11).contains(&store.recall(&path(1, 2_000)).history.loss()));
         assert_eq!(store.recall(&path(2, 1_000)).history, LossHistory::new());
         assert!(store.recall(&path(1, 1)).history.sent() <= recovery::loss_history::SHARED);
-        store.remember(&path(1, 1), lossy(2_000, 2_001));
+        store.remember(&path(1, 1), lossy(2_000, 2_001), &NOTHING);
         assert_eq!(store.len(), 1);
         assert!(store.recall(&path(1, 1)).history.loss() < 0.01);
         let carried = Carried {
@@ -152,7 +170,7 @@ mod tests {
             pace: None,
             seen: units::Instant::ORIGIN,
         };
-        store.remember(&path(1, 1), Remembered { carried: Some(carried), ..lossy(10, 2) });
+        store.remember(&path(1, 1), Remembered { carried: Some(carried), ..lossy(10, 2) }, &NOTHING);
         assert_eq!(store.take_carried(&path(1, 2)), Some(carried));
         assert_eq!(store.take_carried(&path(1, 2)), None, "it is one connection's");
     }
@@ -167,12 +185,12 @@ mod tests {
             seen: units::Instant::ORIGIN,
         };
         let rest = |carried| {
-            store.remember(&path(1, 1), Remembered { carried: Some(carried), ..Remembered::new() });
+            store.remember(&path(1, 1), Remembered { carried: Some(carried), ..Remembered::new() }, &NOTHING);
         };
         let rests = |window| rest(carried(window));
         rests(100_000);
         rests(2_000);
-        store.remember(&path(1, 1), Remembered::new());
+        store.remember(&path(1, 1), Remembered::new(), &NOTHING);
         assert_eq!(store.take_carried(&path(1, 1)), Some(carried(100_000)));
         rests(2_000);
         assert_eq!(store.take_carried(&path(1, 1)), Some(carried(2_000)));
@@ -185,15 +203,32 @@ mod tests {
     #[test]
     fn a_full_store_forgets_what_was_not_updated_for_longest() {
         let store = PathStore::default();
-        store.remember(&path(0, 1), lossy(1_000, 2));
-        store.remember(&path(1, 1), lossy(1_000, 2));
+        store.remember(&path(0, 1), lossy(1_000, 2), &NOTHING);
+        store.remember(&path(1, 1), lossy(1_000, 2), &NOTHING);
         for host in 2..PathStore::MAX_PATHS as u16 {
-            store.remember(&path(host, 1), lossy(10, 2));
+            store.remember(&path(host, 1), lossy(10, 2), &NOTHING);
         }
-        store.remember(&path(0, 1), lossy(1_000, 2));
-        store.remember(&path(9_999, 1), lossy(10, 2));
+        store.remember(&path(0, 1), lossy(1_000, 2), &NOTHING);
+        store.remember(&path(9_999, 1), lossy(10, 2), &NOTHING);
         assert_eq!(store.len(), PathStore::MAX_PATHS);
         assert!(store.recall(&path(0, 1)).history.loss() > 0.4);
         assert_eq!(store.recall(&path(1, 1)).history, LossHistory::new());
+    }
+
+    #[test]
+    fn what_every_connection_has_found_of_the_load_is_kept() {
+        let store = PathStore::default();
+        let ms = Duration::from_millis;
+        let at = |seconds| Instant::ORIGIN + Duration::from_secs(seconds);
+        for n in 0..5 {
+            let found = Finding { now: at(n), began_with: Some(ms(50 - n)), evidence: 0.5 };
+            store.remember(&path(1, 1), lossy(10, 2), &found);
+            store.remember(&path(1, 1), lossy(10, 2), &Finding { began_with: None, evidence: 1.5, ..found });
+        }
+        let load = store.recall(&path(1, 2)).load;
+        assert_eq!((load.base_rtt(), load.evidence()), (Some(ms(46)), 1.5));
+        assert_eq!(load.fresh(at(603)), load);
+        assert_eq!(load.fresh(at(604)), Precedents::default(), "it is old");
+        assert_eq!(store.recall(&path(2, 2)).load, Precedents::default());
     }
 }

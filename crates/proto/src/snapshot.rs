@@ -46,7 +46,7 @@ pub struct PathSnapshot {
     /// expect of the next packet, 0 to 1.
     pub loss_rate: f64,
     /// How much it has lost so far, and in bursts of what length, this connection and the last one
-    /// to the same peer together.
+    /// to the same peer together; without doubt where losses are the load's.
     pub history: LossHistory,
     /// Whether it hardly loses anything by chance: two losses among 500 packets are too many, for
     /// half a minute and more.

@@ -7,13 +7,16 @@
 //!
 //! | quantity              | estimate                                   |
 //! |-----------------------|--------------------------------------------|
-//! | loss rate             | (lost + 1/2) / (max(sent, since) + 50)     |
+//! | loss rate             | (lost + doubt) / (max(sent, since) + 50)   |
+//! | doubt                 | 1/2, or 1/200 where queues lose            |
 //! | mean burst in packets | (lost + 1) / (bursts + 1), at least 1 / (1 - loss rate) |
 //!
 //! A path that nothing is known of loses 1 %; after 1,000 packets without a loss it is 0.05 %.
 //! Losses of packets with neighbouring numbers are one burst. Packets that full queues drop do not
 //! count: protection against those would fill the queues further, and the next exchange will meet
-//! them empty. At [`MEMORY`] packets all counts are halved, so that old times are forgotten and the
+//! them empty. Some of what was counted before will have been dropped as well: each that is known to be
+//! takes [`DROPPED_TOO`] of a loss back. Where losses are beyond doubt the queues', what to expect of
+//! chance is what was seen of it, and hardly a doubt more ([`LossHistory::seen`]). At [`MEMORY`] packets all counts are halved, so that old times are forgotten and the
 //! counts are bounded. What was sent since the last loss counts as far as [`QUIET`] packets: a path
 //! that has lost nothing for a long time costs nothing, and the first loss ends that.
 //!
@@ -32,6 +35,11 @@ pub const SHARED: u32 = 512;
 /// Packets since the last loss that such a history counts for at most: enough for a response of some
 /// thirty packets.
 pub const SHARED_QUIET: u32 = 16_384;
+/// What a packet that a queue has dropped says of the losses that were taken for chance.
+const DROPPED_TOO: f32 = 0.25;
+/// Losses that are expected of a path that has shown none, and where those it has shown are the load's.
+const DOUBT: f64 = 0.5;
+const LITTLE_DOUBT: f64 = 0.005;
 /// The largest loss rate that is ever answered.
 const MOST: f64 = 0.9;
 
@@ -45,6 +53,8 @@ pub struct LossHistory {
     last_lost: Option<PacketNumber>,
     /// Packets sent since the last loss.
     since: u32,
+    /// Whether what was never seen is not expected.
+    seen: bool,
 }
 
 impl LossHistory {
@@ -78,6 +88,9 @@ impl LossHistory {
     pub fn on_dropped(&mut self) {
         self.sent = self.sent.saturating_sub(1).max(self.lost.ceil() as u32);
         self.since = self.since.saturating_sub(1);
+        let left = (self.lost - DROPPED_TOO).max(0.0);
+        self.bursts *= left / self.lost.max(left).max(f32::MIN_POSITIVE);
+        self.lost = left;
     }
 
     /// A packet that was declared lost has arrived after all.
@@ -93,7 +106,8 @@ impl LossHistory {
 
     /// The loss rate to expect.
     pub fn loss(&self) -> f64 {
-        ((f64::from(self.lost) + 0.5) / (f64::from(self.sent.max(self.since)) + 50.0)).min(MOST)
+        let doubt = if self.seen { LITTLE_DOUBT } else { DOUBT };
+        ((f64::from(self.lost) + doubt) / (f64::from(self.sent.max(self.since)) + 50.0)).min(MOST)
     }
 
     /// The share that was lost, as if fifty more packets had arrived: 0 until the first loss.
@@ -111,6 +125,12 @@ impl LossHistory {
     /// Both, as a model.
     pub fn model(&self) -> Gilbert {
         Gilbert::new(self.loss(), self.mean_burst()).unwrap_or_else(Gilbert::lossless)
+    }
+
+    /// The same where more packets than have to be only make it worse: what was never seen to be lost by
+    /// chance is hardly expected to be.
+    pub fn seen(&self) -> Self {
+        Self { seen: true, ..*self }
     }
 
     /// What to begin with on a new connection over the same path: the same rates, with less weight,
@@ -175,6 +195,36 @@ mod tests {
         let mut all_lost = history(10, |_| true);
         all_lost.on_dropped();
         assert_eq!(all_lost.sent(), 10);
+    }
+
+    #[test]
+    fn known_drops_take_back_what_was_counted_for_chance() {
+        let mut path = history(1_000, |n| n % 100 == 0);
+        let bursts = path.mean_burst();
+        for _ in 0..20 {
+            path.on_sent();
+            path.on_dropped();
+        }
+        assert_eq!(path.lost, 5.0);
+        assert!((path.mean_burst() - bursts).abs() < 0.01, "{} and {bursts}", path.mean_burst());
+        for _ in 0..100 {
+            path.on_sent();
+            path.on_dropped();
+        }
+        assert_eq!((path.lost, path.bursts), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_expected_where_queues_lose() {
+        let clean = history(500, |_| false);
+        assert!(
+            clean.loss() > 8e-4 && (1e-6..1e-5).contains(&clean.seen().loss()),
+            "{}",
+            clean.seen().loss()
+        );
+        let lossy = history(1_000, |n| n % 50 == 0);
+        assert!((lossy.seen().loss() - lossy.loss()).abs() < 1e-3, "what was seen is");
+        assert!(LossHistory::new().seen().model().loss() > 0.0);
     }
 
     #[test]

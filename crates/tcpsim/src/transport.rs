@@ -16,7 +16,7 @@ pub(crate) mod pulls;
 mod timer;
 mod written;
 
-use std::{any::Any, fmt};
+use std::{any::Any, fmt, sync::Arc};
 
 use netsim::fabric::Packet;
 
@@ -37,6 +37,13 @@ pub trait Protocol: Send + Sync + fmt::Debug {
 
     /// Makes a connection.
     fn connect(&self, endpoints: Endpoints) -> Box<dyn Transport>;
+
+    /// The same for a simulation of its own, called once when one hears of it: whoever has
+    /// connections learn from each other keeps here what simulations must not learn from each other.
+    /// `None` where there is no such thing.
+    fn for_simulation(&self) -> Option<Arc<dyn Protocol>> {
+        None
+    }
 }
 
 /// Both ends of a connection.

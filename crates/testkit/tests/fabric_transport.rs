@@ -17,7 +17,11 @@ fn after(seconds: u64) -> Instant {
 }
 
 fn with(recovery: RecoveryKind, paths: usize) -> Mendpath {
-    Mendpath { config: TransportConfig { recovery, ..TransportConfig::default() }, paths }
+    Mendpath {
+        config: TransportConfig { recovery, ..TransportConfig::default() },
+        paths,
+        ..Mendpath::default()
+    }
 }
 
 fn add(sim: &mut Sim, mendpath: Mendpath) -> ProfileId {
@@ -117,4 +121,39 @@ fn a_long_lived_connection_says_what_it_has_delivered() {
     let carried: &Carried = sim.transport(connection).unwrap();
     assert_eq!(carried.displaced(), 0);
     assert_eq!(carried.stats().recovery, "auto");
+}
+
+/// How many bytes of repair the later half of 60 short connections over a short queue adds that others
+/// fill now and then, and how many packets it loses.
+fn beside_a_full_queue(known_paths: bool) -> (u64, u64) {
+    let topology = Dumbbell::new(2, BitRate::from_mbps(10), Duration::from_millis(40), 30).build();
+    let mut sim = Sim::new(&topology, &Options { seed: Seed(3), ..Options::default() }).unwrap();
+    let mendpath = add(&mut sim, Mendpath { known_paths, ..Mendpath::default() });
+    let flows = |sim: &mut Sim, which: std::ops::Range<u64>| {
+        for n in which {
+            sim.add_flow(mendpath, 0, 2, 60_000, Instant::ORIGIN + Duration::from_millis(700 * n)).unwrap();
+        }
+    };
+    flows(&mut sim, 0..60);
+    // Others come and go, so that the queue is sometimes empty.
+    let other = sim.add_profile(Profile::tcp(Tcp::linux()));
+    for n in 0..14 {
+        let at = Instant::ORIGIN + Duration::from_millis(200 + 3_000 * n);
+        sim.add_flow(other, 1, 3, 2_000_000, at).unwrap();
+    }
+    sim.run(after(21)).unwrap();
+    let before = sim.totals().clone();
+    sim.run_until_done(after(200)).unwrap();
+    let totals = sim.totals();
+    (totals.extra_bytes - before.extra_bytes, totals.retransmissions - before.retransmissions)
+}
+
+#[test]
+fn connections_of_one_simulation_know_what_earlier_ones_have_found() {
+    let (first, _) = beside_a_full_queue(false);
+    let (later, lost) = beside_a_full_queue(true);
+    assert!(lost > 20, "the queue loses {lost}");
+    println!("bytes of repair: {first} where each connection is the first, {later} where paths are known");
+    assert!(later * 2 < first, "{later} and {first}");
+    assert_eq!(beside_a_full_queue(true), beside_a_full_queue(true), "simulations do not know each other");
 }

@@ -1,7 +1,8 @@
 //! The transport that ships, instead of TCP: `recovery` and `congestion` (its names, by default what
 //! ships), `scheduler` of paths, `paths` (1), `datagram_bytes` (UDP payload from the start; without
 //! it the search of what ships), `ecn` (its own, not TCP's), `m_max` (most repair symbols of one of
-//! CoFUSO's blocks). Of TCP's keys it has none.
+//! CoFUSO's blocks), `known_paths` (connections begin with what earlier ones of the run between the
+//! same hosts have learnt). Of TCP's keys it has none.
 
 use proto::{SchedulerKind, TransportConfig};
 use tcpsim::{Profile, SchemeKind, Tcp};
@@ -43,5 +44,6 @@ pub(super) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> 
     }
     config.ecn = keys.flag("ecn")?.unwrap_or(config.ecn);
     let paths = keys.count("paths", 1..=MAX_PATHS as u32)?.unwrap_or(1) as usize;
-    Ok(Profile { tcp, scheme: SchemeKind::transport(Mendpath { config, paths }) })
+    let known_paths = keys.flag("known_paths")?.unwrap_or(false);
+    Ok(Profile { tcp, scheme: SchemeKind::transport(Mendpath { config, paths, known_paths }) })
 }

@@ -112,7 +112,8 @@ impl Connection {
             let load = path.load();
             // An exchange is over: what it has taught may serve another connection.
             if path.in_flight() == 0 && self.handshake.is_confirmed() {
-                self.config.path_store.remember(&path.network(), path.learnt());
+                let found = path.take_finding(now);
+                self.config.path_store.remember(&path.network(), path.learnt(), &found);
             }
             self.look_for_bottlenecks(id, &ack, load);
         }

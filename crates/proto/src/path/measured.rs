@@ -30,6 +30,8 @@ pub(crate) struct Measured {
     /// How it loses, remembered for the next connections.
     pub(super) history: LossHistory,
     pub(super) steadiness: Steadiness,
+    /// Its first round trip, until the next connections are told.
+    pub(super) began_with: Option<Duration>,
 }
 
 impl Measured {
@@ -37,19 +39,22 @@ impl Measured {
     pub(super) fn new(config: &TransportConfig, network: &NetworkPath, now: Instant, epoch: Epoch) -> Self {
         let mtu = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
         let size = u64::from(mtu.current());
-        let Remembered { history, rtt, .. } = config.path_store.recall(network);
+        let Remembered { history, rtt, load, .. } = config.path_store.recall(network);
+        let load = load.fresh(now);
         let limits = congestion::Config {
             initial_window_packets: config.initial_window_packets,
             max_datagram_size: size,
             ..congestion::Config::default()
         };
-        let controller: Box<dyn Controller> = match config.careful_resume {
+        let mut controller: Box<dyn Controller> = match config.careful_resume {
             true => Box::new(Careful::new(config.controller, &limits)),
             false => config.controller.build(&limits),
         };
+        controller.recall(&load);
         let pacer = Pacer::new(now, config.initial_window_packets, size);
         let initial_rtt = rtt.map_or(config.initial_rtt.into(), |rtt| rtt.max(LEAST_INITIAL_RTT));
-        let (rtt, ecn) = (RttEstimator::new(initial_rtt), PathEcn::new(config.ecn));
+        let rtt = RttEstimator::new(initial_rtt).with_known_base(load.base_rtt());
+        let ecn = PathEcn::new(config.ecn);
         Self {
             epoch,
             in_flight: 0,
@@ -61,12 +66,21 @@ impl Measured {
             ecn,
             history,
             steadiness: Steadiness::default(),
+            began_with: None,
         }
     }
 
     /// Bytes left the path: answered, lost, or given up.
     pub(super) fn leave_flight(&mut self, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    /// Takes a sample of the round-trip time, without what the peer says that it has waited.
+    pub(super) fn on_round_trip(&mut self, now: Instant, sample: Duration, ack_delay: Duration) {
+        if self.rtt.first_sample_at().is_none() {
+            self.began_with = Some(sample);
+        }
+        self.rtt.update(now, sample, ack_delay);
     }
 
     /// The controller hears of the size that datagrams have now.

@@ -223,7 +223,7 @@ impl LossRecovery {
         if let Some(sent_at) = newly.largest_sent_at
             && newly.largest_epoch == measured.epoch
         {
-            measured.rtt.update(now, now - sent_at, delay);
+            measured.on_round_trip(now, now - sent_at, delay);
         }
         let (packets, epoch) = (&newly.packets, measured.epoch);
         let here = packets.iter().map(|(_, p)| p).filter(|p| p.epoch == epoch);

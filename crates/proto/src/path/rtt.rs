@@ -4,6 +4,9 @@ use units::{Duration, Instant};
 
 use crate::GRANULARITY;
 
+/// For how long a connection asks what earlier ones have seen.
+const YOUNG: Duration = Duration::from_secs(10);
+
 /// Smoothed round-trip time, its variation and its minimum.
 ///
 /// | RFC 9002   | here       |
@@ -20,6 +23,8 @@ pub(crate) struct RttEstimator {
     variance: Duration,
     min: Duration,
     first_sample_at: Option<Instant>,
+    /// The smallest that earlier connections have seen, for a young one.
+    known_base: Option<Duration>,
 }
 
 impl RttEstimator {
@@ -31,7 +36,14 @@ impl RttEstimator {
             variance: initial / 2,
             min: initial,
             first_sample_at: None,
+            known_base: None,
         }
+    }
+
+    /// The same for a path over which earlier connections have had such a round-trip time. It tells a
+    /// queue that stands for as long as they are younger than [`YOUNG`]; `min_rtt` is this connection's.
+    pub(crate) fn with_known_base(self, known_base: Option<Duration>) -> Self {
+        Self { known_base, ..self }
     }
 
     /// Takes one sample: the age of the largest newly acknowledged packet, and the delay the peer
@@ -47,6 +59,9 @@ impl RttEstimator {
             return;
         }
         self.min = self.min.min(sample);
+        if self.first_sample_at.is_some_and(|first| now.saturating_duration_since(first) > YOUNG) {
+            self.known_base = None;
+        }
         // The peer's delay is only believed as far as the sample stays above the minimum.
         let adjusted = if sample >= self.min + ack_delay { sample - ack_delay } else { sample };
         self.latest_adjusted = adjusted;
@@ -87,10 +102,11 @@ impl RttEstimator {
         self.smoothed.max(self.latest)
     }
 
-    /// Whether the latest sample has waited in a queue: it lies a quarter above the minimum, and
-    /// two milliseconds at least.
+    /// Whether the latest sample has waited in a queue: it lies a quarter above the minimum, that of
+    /// earlier connections included, and two milliseconds at least.
     pub(crate) fn shows_queue(&self) -> bool {
-        self.latest_adjusted.saturating_sub(self.min) > (self.min / 4).max(GRANULARITY * 2)
+        let base = self.known_base.map_or(self.min, |known| known.min(self.min));
+        self.latest_adjusted.saturating_sub(base) > (base / 4).max(GRANULARITY * 2)
     }
 
     pub(crate) fn for_congestion(&self) -> congestion::Rtt {
@@ -131,6 +147,21 @@ mod tests {
         };
         assert!(!shows(&mut rtt, MS * 40) && !shows(&mut rtt, MS * 50) && shows(&mut rtt, MS * 51));
         assert!(!shows(&mut rtt, MS) && !shows(&mut rtt, MS * 3) && shows(&mut rtt, MS * 4));
+    }
+
+    #[test]
+    fn a_young_connection_knows_what_earlier_ones_have_seen() {
+        let new = RttEstimator::new(Duration::from_millis(333));
+        let mut rtt = new.clone().with_known_base(Some(MS * 40));
+        rtt.update(Instant::ORIGIN, MS * 75, Duration::ZERO);
+        assert!(rtt.shows_queue() && rtt.min() == MS * 75, "a queue that stood before it came");
+        rtt.update(Instant::ORIGIN + YOUNG, MS * 75, Duration::ZERO);
+        assert!(rtt.shows_queue());
+        rtt.update(Instant::ORIGIN + YOUNG + MS, MS * 75, Duration::ZERO);
+        assert!(!rtt.shows_queue(), "by now it knows better");
+        let mut nearer = new.with_known_base(Some(MS * 100));
+        nearer.update(Instant::ORIGIN, MS * 40, Duration::ZERO);
+        assert!(!nearer.shows_queue());
     }
 
     #[test]

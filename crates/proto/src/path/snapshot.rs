@@ -57,7 +57,11 @@ impl Path {
             measured: rtt.first_sample_at().is_some(),
             loss: loss.estimate(),
             loss_rate: loss.lost() as f64 / (loss.transmitted() + LOSS_PRIOR) as f64,
-            history: measured.history,
+            history: if measured.controller.blames_load() {
+                measured.history.seen()
+            } else {
+                measured.history
+            },
             steady: measured.steadiness.is_steady(now),
             slow_start: measured.controller.state().phase == Phase::SlowStart,
             pacing_wait,

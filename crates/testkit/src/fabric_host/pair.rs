@@ -70,6 +70,8 @@ pub(super) struct Pair {
     pub(super) to: HostId,
     /// Ends when its flows are finished.
     pub(super) one_shot: bool,
+    /// Whether it ends no earlier than when its client knows what became of all that it sent.
+    pub(super) learns: bool,
     config: TransportConfig,
     client: Side,
     server: Side,
@@ -113,6 +115,7 @@ impl Pair {
             from,
             to,
             one_shot: false,
+            learns: false,
             config,
             client: endpoint(None, &mut rng),
             server: endpoint(Some(server), &mut rng),
@@ -306,6 +309,12 @@ impl Pair {
 
     /// Whether its purpose is fulfilled.
     pub(super) fn is_done(&self) -> bool {
-        self.one_shot && self.ready && self.transfers.is_empty()
+        self.one_shot && self.ready && self.transfers.is_empty() && !(self.learns && self.is_in_flight())
+    }
+
+    /// Whether anything of the client's is un-ACKed.
+    fn is_in_flight(&self) -> bool {
+        let connection = self.client.connection.as_ref();
+        connection.is_some_and(|(_, connection)| connection.paths().iter().any(|path| path.in_flight > 0))
     }
 }

@@ -11,13 +11,16 @@
 //!   retransmissions: each leads to one, unless recovery was first. They are looked up every
 //!   [`COUNT_EVERY`] packets and when a flow arrives, for the oldest flow that has not arrived.
 //! - Probe timeouts are not told apart by the transport's statistics, and are counted as none.
-//! - A connection that ends with its flow vanishes on both sides when the flow has arrived.
+//! - A connection that ends with its flow vanishes on both sides when the flow has arrived; where
+//!   paths are known ([`Mendpath::known_paths`]), when all that was sent is acknowledged, as only
+//!   then is anything learnt. All hosts share one store, which keeps
+//!   [`PathStore::MAX_PATHS`](proto::PathStore::MAX_PATHS) pairs of addresses, each end's for itself.
 //!
 //! # Bounds
 //! [`DATAGRAMS`] under way per connection; the oldest gives way, as if lost, and
 //! [`Carried::displaced`] counts it.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use netsim::{
     Seed,
@@ -69,12 +72,15 @@ pub struct Mendpath {
     pub config: TransportConfig,
     /// Paths of a connection, 1 to [`MAX_PATHS`]; others are cut to that.
     pub paths: usize,
+    /// Whether connections begin with what earlier ones of the same simulation have learnt of the
+    /// paths between the same hosts, as those of one client and one server do.
+    pub known_paths: bool,
 }
 
 impl Default for Mendpath {
     /// What ships, on one path.
     fn default() -> Self {
-        Self { config: TransportConfig::default(), paths: 1 }
+        Self { config: TransportConfig::default(), paths: 1, known_paths: false }
     }
 }
 
@@ -86,9 +92,10 @@ impl Protocol for Mendpath {
     fn connect(&self, ends: Endpoints) -> Box<dyn Transport> {
         // What differs between runs is what happens to a connection; its identifiers need not.
         let seed = Seed(u64::from(ends.conn)).child("fabric transport", 0);
-        let config = forgetful(&self.config);
+        let config = if self.known_paths { self.config.clone() } else { forgetful(&self.config) };
         let mut pair = Pair::new(ends.from, ends.to, &config, self.paths.clamp(1, MAX_PATHS), seed);
         pair.one_shot = ends.ends_with_its_flow();
+        pair.learns = self.known_paths;
         Box::new(Carried {
             ends,
             pair,
@@ -99,6 +106,11 @@ impl Protocol for Mendpath {
             counted: ConnectionStats::default(),
             uncounted: 0,
         })
+    }
+
+    fn for_simulation(&self) -> Option<Arc<dyn Protocol>> {
+        let config = forgetful(&self.config);
+        self.known_paths.then(|| Arc::new(Self { config, ..self.clone() }) as Arc<dyn Protocol>)
     }
 }
 
