@@ -18,8 +18,9 @@
 //! follows it is the latest.
 //!
 //! Where most samples equal the one in question, which they do while somebody else's queue stands as
-//! well as where there is none, they tell nothing. A young connection then ranks it among the round
-//! trips that [earlier ones](crate::Precedents) began with, if there are any.
+//! well as where there is none, they tell nothing. A young connection that came when at least half of
+//! the queue stood then ranks it among the round trips that [earlier ones](crate::Precedents) began
+//! with.
 //!
 //! Ours; that losses and delay go together under congestion alone is an old idea (Biaz and Vaidya,
 //! "Discriminating congestion losses from wireless losses using inter-arrival times at the
@@ -72,8 +73,8 @@ pub(crate) struct DelayAtLoss {
     evidence: f32,
     /// What earlier connections have found, until this one knows better.
     before: Option<Box<Precedents>>,
-    /// When the first sample came.
-    began: Option<Instant>,
+    /// The first sample, and when it came.
+    first: Option<(Instant, u32)>,
 }
 
 impl DelayAtLoss {
@@ -83,11 +84,11 @@ impl DelayAtLoss {
         if delay.is_zero() {
             return;
         }
-        let began = *self.began.get_or_insert(ack.now);
+        let delay = u32::try_from(delay.as_micros()).unwrap_or(u32::MAX);
+        let (began, _) = *self.first.get_or_insert((ack.now, delay));
         if ack.now.saturating_duration_since(began) > TRUSTED {
             self.before = None;
         }
-        let delay = u32::try_from(delay.as_micros()).unwrap_or(u32::MAX);
         let sample = Sample { sent_at: micros(ack.largest_sent_at), delay };
         if self.latest.len() < SAMPLES {
             return self.latest.push(sample);
@@ -145,9 +146,19 @@ impl DelayAtLoss {
         let samples = self.latest.iter().map(|sample| sample.delay);
         let before = self.before.as_ref().and_then(|before| before.enough());
         match (rank(samples, next.delay), before) {
-            ((_, equal), Some(before)) if equal >= MOSTLY => rank(before.iter().copied(), next.delay).0,
+            ((_, equal), Some(before)) if equal >= MOSTLY && self.found(next.delay, before) => {
+                rank(before.iter().copied(), next.delay).0
+            }
             ((rank, _), _) => rank,
         }
+    }
+
+    /// Whether at least half of the queue that `delay` shows above the least `before` was there when the
+    /// connection came.
+    fn found(&self, delay: u32, before: &[u32]) -> bool {
+        let least = before.iter().min().copied().unwrap_or(0);
+        let queue = |delay: u32| delay.saturating_sub(least);
+        self.first.is_some_and(|(_, first)| queue(first) >= queue(delay) / 2)
     }
 }
 
@@ -268,10 +279,13 @@ mod tests {
         let mut later = known(0.0);
         run(&mut later, full, lost);
         assert!(later.is_surely_load(), "{}", later.evidence);
-        // Where it is empty, the same losses are chance.
+        // Where it is empty, the same losses are chance, and where it is one's own, too.
         let mut later = known(0.0);
         run(&mut later, |n| 40_000 + n % 7 * 50, lost);
         assert!(later.is_chance(), "{}", later.evidence);
+        let mut alone = known(0.0);
+        run(&mut alone, |n| if n < 5 { 40_000 } else { full(n) }, lost);
+        assert!(alone.is_chance(), "{}", alone.evidence);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use units::{Duration, Instant};
 
 use crate::NetworkPath;
 
-/// How paths lose and what they carry, by pair of addresses, shared by the connections of one
+/// How paths lose, what they carry and what is known of their load, by pair of addresses, shared by the connections of one
 /// configuration. Ports do not count.
 ///
 /// At most [`MAX_PATHS`](Self::MAX_PATHS) are kept; the one that was updated least recently goes
