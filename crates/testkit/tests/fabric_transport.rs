@@ -142,7 +142,7 @@ fn beside_a_full_queue(known_paths: bool) -> (u64, u64) {
         sim.add_flow(other, 1, 3, 2_000_000, at).unwrap();
     }
     sim.run(after(21)).unwrap();
-    let before = sim.totals().clone();
+    let before = sim.totals();
     sim.run_until_done(after(200)).unwrap();
     let totals = sim.totals();
     (totals.extra_bytes - before.extra_bytes, totals.retransmissions - before.retransmissions)
