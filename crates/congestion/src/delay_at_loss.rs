@@ -73,8 +73,8 @@ pub(crate) struct DelayAtLoss {
     evidence: f32,
     /// What earlier connections have found, until this one knows better.
     before: Option<Box<Precedents>>,
-    /// The first sample, and when it came.
-    first: Option<(Instant, u32)>,
+    /// The first sample, with when it came.
+    first: Option<Sample>,
 }
 
 impl DelayAtLoss {
@@ -85,8 +85,10 @@ impl DelayAtLoss {
             return;
         }
         let delay = u32::try_from(delay.as_micros()).unwrap_or(u32::MAX);
-        let (began, _) = *self.first.get_or_insert((ack.now, delay));
-        if ack.now.saturating_duration_since(began) > TRUSTED {
+        let first = *self.first.get_or_insert(Sample { sent_at: micros(ack.now), delay });
+        if self.before.is_some()
+            && u64::from(micros(ack.now).wrapping_sub(first.sent_at)) > TRUSTED.as_micros()
+        {
             self.before = None;
         }
         let sample = Sample { sent_at: micros(ack.largest_sent_at), delay };
@@ -158,7 +160,7 @@ impl DelayAtLoss {
     fn found(&self, delay: u32, before: &[u32]) -> bool {
         let least = before.iter().min().copied().unwrap_or(0);
         let queue = |delay: u32| delay.saturating_sub(least);
-        self.first.is_some_and(|(_, first)| queue(first) >= queue(delay) / 2)
+        self.first.is_some_and(|first| queue(first.delay) >= queue(delay) / 2)
     }
 }
 

@@ -181,7 +181,7 @@ impl Path {
     pub(crate) fn take_finding(&mut self, now: Instant) -> Finding {
         let measured = &mut self.recovery.measured;
         let evidence = measured.controller.load_evidence();
-        Finding { now, began_with: measured.began_with.take(), evidence }
+        Finding { now, began_with: measured.take_beginning(), evidence }
     }
 
     /// Bytes of the largest datagram.

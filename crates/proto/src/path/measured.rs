@@ -1,6 +1,8 @@
 //! What was found out about the network between two addresses: it stays behind when the path moves
 //! elsewhere.
 
+use core::num::NonZeroU32;
+
 use congestion::{Careful, Controller};
 use recovery::loss_history::LossHistory;
 use units::{Duration, Instant};
@@ -30,8 +32,8 @@ pub(crate) struct Measured {
     /// How it loses, remembered for the next connections.
     pub(super) history: LossHistory,
     pub(super) steadiness: Steadiness,
-    /// Its first round trip, until the next connections are told.
-    pub(super) began_with: Option<Duration>,
+    /// Its first round trip in microseconds, until the next connections are told.
+    began_with: Option<NonZeroU32>,
 }
 
 impl Measured {
@@ -78,9 +80,14 @@ impl Measured {
     /// Takes a sample of the round-trip time, without what the peer says that it has waited.
     pub(super) fn on_round_trip(&mut self, now: Instant, sample: Duration, ack_delay: Duration) {
         if self.rtt.first_sample_at().is_none() {
-            self.began_with = Some(sample);
+            self.began_with = u32::try_from(sample.as_micros()).ok().and_then(NonZeroU32::new);
         }
         self.rtt.update(now, sample, ack_delay);
+    }
+
+    /// Its first round trip, once.
+    pub(super) fn take_beginning(&mut self) -> Option<Duration> {
+        self.began_with.take().map(|micros| Duration::from_micros(micros.get().into()))
     }
 
     /// The controller hears of the size that datagrams have now.

@@ -23,8 +23,9 @@ pub(crate) struct RttEstimator {
     variance: Duration,
     min: Duration,
     first_sample_at: Option<Instant>,
-    /// The smallest that earlier connections have seen, for a young one.
-    known_base: Option<Duration>,
+    /// The smallest that earlier connections have seen, for a young one, in microseconds. Every path has
+    /// one of these.
+    known_base: u32,
 }
 
 impl RttEstimator {
@@ -36,14 +37,15 @@ impl RttEstimator {
             variance: initial / 2,
             min: initial,
             first_sample_at: None,
-            known_base: None,
+            known_base: u32::MAX,
         }
     }
 
     /// The same for a path over which earlier connections have had such a round-trip time. It tells a
     /// queue that stands for as long as they are younger than [`YOUNG`]; `min_rtt` is this connection's.
     pub(crate) fn with_known_base(self, known_base: Option<Duration>) -> Self {
-        Self { known_base, ..self }
+        let micros = known_base.and_then(|base| u32::try_from(base.as_micros()).ok());
+        Self { known_base: micros.unwrap_or(u32::MAX), ..self }
     }
 
     /// Takes one sample: the age of the largest newly acknowledged packet, and the delay the peer
@@ -60,7 +62,7 @@ impl RttEstimator {
         }
         self.min = self.min.min(sample);
         if self.first_sample_at.is_some_and(|first| now.saturating_duration_since(first) > YOUNG) {
-            self.known_base = None;
+            self.known_base = u32::MAX;
         }
         // The peer's delay is only believed as far as the sample stays above the minimum.
         let adjusted = if sample >= self.min + ack_delay { sample - ack_delay } else { sample };
@@ -105,7 +107,7 @@ impl RttEstimator {
     /// Whether the latest sample has waited in a queue: it lies a quarter above the minimum, that of
     /// earlier connections included, and two milliseconds at least.
     pub(crate) fn shows_queue(&self) -> bool {
-        let base = self.known_base.map_or(self.min, |known| known.min(self.min));
+        let base = self.min.min(Duration::from_micros(self.known_base.into()));
         self.latest_adjusted.saturating_sub(base) > (base / 4).max(GRANULARITY * 2)
     }
 
