@@ -15,9 +15,10 @@
 //! Losses of packets with neighbouring numbers are one burst. Packets that full queues drop do not
 //! count: protection against those would fill the queues further, and the next exchange will meet
 //! them empty. Some of what was counted before will have been dropped as well: each that is known to be
-//! takes [`DROPPED_TOO`] of a loss back. Where losses are beyond doubt the queues', what to expect of
-//! chance is what was seen of it, and hardly a doubt more ([`LossHistory::seen`]). At [`MEMORY`] packets all counts are halved, so that old times are forgotten and the
-//! counts are bounded. What was sent since the last loss counts as far as [`QUIET`] packets: a path
+//! takes a quarter of a loss back. Where losses are beyond doubt the queues', what to expect of
+//! chance is what was seen of it, and hardly a doubt more ([`LossHistory::seen`]). At [`MEMORY`] packets
+//! all counts are halved, so that old times are forgotten and the counts are bounded. What was sent
+//! since the last loss counts as far as [`QUIET`] packets: a path
 //! that has lost nothing for a long time costs nothing, and the first loss ends that.
 //!
 //! # Invariants
