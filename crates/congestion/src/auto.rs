@@ -495,14 +495,6 @@ impl Controller for Auto {
         self.group.congested_at()
     }
 
-    fn suspects_load(&self) -> bool {
-        self.delays.is_load()
-    }
-
-    fn blames_load(&self) -> bool {
-        self.delays.is_surely_load()
-    }
-
     fn load_evidence(&self) -> f32 {
         self.delays.evidence()
     }

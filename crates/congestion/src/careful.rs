@@ -300,14 +300,6 @@ impl Controller for Careful {
         self.inner.congested_at()
     }
 
-    fn suspects_load(&self) -> bool {
-        self.inner.suspects_load()
-    }
-
-    fn blames_load(&self) -> bool {
-        self.inner.blames_load()
-    }
-
     fn load_evidence(&self) -> f32 {
         self.inner.load_evidence()
     }

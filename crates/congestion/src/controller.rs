@@ -6,6 +6,9 @@ use units::{BitRate, Instant};
 
 use crate::{Ack, Carried, ControllerKind, Loss, PathWindow, Phase, Precedents, Resumption, Rtt, State};
 
+/// Evidence above which it is beyond doubt that losses are the load's: one loss is never enough.
+const SURELY_LOAD: f32 = 2.0;
+
 /// How much of one path may be in flight.
 ///
 /// # Contract
@@ -72,22 +75,21 @@ pub trait Controller: Send + fmt::Debug {
         None
     }
 
+    /// How much losses have spoken for the load so far: the logarithm of odds, above 0 if they were the
+    /// load's, below if they were chance. 0 from those that do not ask.
+    fn load_evidence(&self) -> f32 {
+        0.0
+    }
+
     /// Whether what is lost now is thought to be lost for the load that the path has, so that it
-    /// says nothing of what the path loses by chance. Never by those that do not ask.
+    /// says nothing of what the path loses by chance.
     fn suspects_load(&self) -> bool {
-        false
+        self.load_evidence() > 0.0
     }
 
     /// Whether it is beyond doubt that packets are lost for the load, so that more packets mend nothing.
-    /// Never by those that do not ask.
     fn blames_load(&self) -> bool {
-        false
-    }
-
-    /// How much losses have spoken for the load so far, for other connections: the logarithm of odds,
-    /// above 0 if they were the load's, below if they were chance. 0 from those that do not ask.
-    fn load_evidence(&self) -> f32 {
-        0.0
+        self.load_evidence() > SURELY_LOAD
     }
 
     /// Begins with what earlier connections have found of the path's load. Those that do not ask do not

@@ -32,10 +32,7 @@
 
 use units::Instant;
 
-use crate::{
-    Ack,
-    precedents::{Precedents, TRUSTED},
-};
+use crate::{Ack, Precedents};
 
 /// Round-trip times that a loss is compared with.
 const SAMPLES: usize = 32;
@@ -46,10 +43,8 @@ const MOSTLY: f32 = 0.5;
 /// Bounds of the evidence.
 const MOST_FOR_LOAD: f32 = 4.0;
 const MOST_FOR_CHANCE: f32 = 16.0;
-/// Evidence below which it is beyond doubt that losses are chance, and above which that they are the
-/// load's: one loss is never enough for either.
+/// Evidence below which it is beyond doubt that losses are chance.
 const SURELY_CHANCE: f32 = -1.0;
-const SURELY_LOAD: f32 = 2.0;
 /// Share of the losses under load that may have any rank.
 const ANY_RANK: f32 = 0.1;
 
@@ -84,13 +79,10 @@ impl DelayAtLoss {
         if delay.is_zero() {
             return;
         }
-        let delay = u32::try_from(delay.as_micros()).unwrap_or(u32::MAX);
+        let delay = delay.saturating_micros();
         let first = *self.first.get_or_insert(Sample { sent_at: micros(ack.now), delay });
-        if self.before.is_some()
-            && u64::from(micros(ack.now).wrapping_sub(first.sent_at)) > TRUSTED.as_micros()
-        {
-            self.before = None;
-        }
+        let age = micros(ack.now).wrapping_sub(first.sent_at);
+        self.before.take_if(|_| u64::from(age) > Precedents::TRUSTED.as_micros());
         let sample = Sample { sent_at: micros(ack.largest_sent_at), delay };
         if self.latest.len() < SAMPLES {
             return self.latest.push(sample);
@@ -120,11 +112,6 @@ impl DelayAtLoss {
         self.evidence < SURELY_CHANCE
     }
 
-    /// Whether several losses have come when delays were longest.
-    pub(crate) fn is_surely_load(&self) -> bool {
-        self.evidence > SURELY_LOAD
-    }
-
     /// The sum.
     pub(crate) fn evidence(&self) -> f32 {
         self.evidence
@@ -143,7 +130,7 @@ impl DelayAtLoss {
     }
 
     /// The share of the samples that lie below one of them; of those of earlier connections if that
-    /// one is like most of them.
+    /// one is like most of them and its queue stood before.
     fn rank(&self, next: Sample) -> f32 {
         let samples = self.latest.iter().map(|sample| sample.delay);
         let before = self.before.as_ref().and_then(|before| before.enough());
@@ -280,7 +267,7 @@ mod tests {
         assert!(first.is_chance(), "who has seen nothing else takes it for none: {}", first.evidence);
         let mut later = known(0.0);
         run(&mut later, full, lost);
-        assert!(later.is_surely_load(), "{}", later.evidence);
+        assert_eq!(later.evidence, MOST_FOR_LOAD);
         // Where it is empty, the same losses are chance, and where it is one's own, too.
         let mut later = known(0.0);
         run(&mut later, |n| 40_000 + n % 7 * 50, lost);
@@ -301,7 +288,7 @@ mod tests {
     #[test]
     fn evidence_goes_on_where_the_last_connection_has_ended() {
         let mut delays = known(3.0);
-        assert!(delays.is_load() && delays.is_surely_load());
+        assert!(delays.is_load());
         ack(&mut delays, 1, 40_000);
         assert!(delays.on_loss(at(1)), "a single loss does not change that");
         run(&mut delays, |_| 40_000, |n| n % 20 == 7);

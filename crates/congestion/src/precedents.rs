@@ -7,7 +7,7 @@
 //! Kept are the round-trip times that the latest [`KEPT`] connections began with, before any of them
 //! had sent enough to make a queue of its own, and the evidence of
 //! [`delay_at_loss`](crate::delay_at_loss). They are believed for [`LIFETIME`] after the last of these
-//! connections began, and then for the first [`TRUSTED`] of a new one, which knows better by then.
+//! connections began, and then for the first [`TRUSTED`](Precedents::TRUSTED) of a new one, which knows better by then.
 //!
 //! Ours; docs/decisions/0040-precedents.md.
 //!
@@ -21,8 +21,6 @@ use crate::carried::LIFETIME;
 /// How many connections' round-trip times are kept, and how many there must be to compare with.
 const KEPT: usize = 16;
 const ENOUGH: u8 = 4;
-/// For how long a new connection asks them.
-pub(crate) const TRUSTED: Duration = Duration::from_secs(10);
 /// The most that evidence is worth to another connection, either way: the path may have changed.
 const MOST_RECALLED: f32 = 4.0;
 
@@ -39,9 +37,12 @@ pub struct Precedents {
 }
 
 impl Precedents {
+    /// For how long a new connection asks them.
+    pub const TRUSTED: Duration = Duration::from_secs(10);
+
     /// A connection has begun, with a first round trip of `rtt`.
     pub fn begin(&mut self, now: Instant, rtt: Duration) {
-        self.round_trips[usize::from(self.next)] = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
+        self.round_trips[usize::from(self.next)] = rtt.saturating_micros();
         self.next = (self.next + 1) % KEPT as u8;
         self.count = (self.count + 1).min(KEPT as u8);
         self.seen = now;

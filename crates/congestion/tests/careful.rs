@@ -3,7 +3,7 @@
 
 mod network;
 
-use mendpath_congestion::{Careful, Carried, Config, Controller, ControllerKind};
+use mendpath_congestion::{Ack, Careful, Carried, Config, Controller, ControllerKind, Loss, Precedents, Rtt};
 use network::{Link, Network, Path, SIZE};
 use units::{Duration, Instant};
 
@@ -94,4 +94,46 @@ fn a_neighbour_loses_no_more_than_to_a_slow_start() {
         // Its queue was seen, where there was one.
         assert!(quarters == 1 || resumed.2 == 0, "buffer {quarters}/4: {resumed:?}");
     }
+}
+
+/// A young connection over a path of 40 ms, in whose queue of 35 ms it stands from its first packet to its
+/// last, has lost a packet. Whether that has cost it window, and what it says of the load.
+fn loses_in_a_queue(precedents: Option<&Precedents>) -> (bool, f32) {
+    let mut controller = Careful::new(ControllerKind::Auto, &Config::with_max_datagram_size(SIZE));
+    if let Some(precedents) = precedents {
+        controller.recall(precedents);
+    }
+    let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+    for n in 0..20 {
+        controller.on_sent(at(10 * n), SIZE, SIZE);
+    }
+    for n in (0..20).filter(|n| *n != 10) {
+        let latest = Duration::from_millis(75);
+        let rtt = Rtt { latest, smoothed: latest, min: latest, variance: Duration::ZERO };
+        let ack =
+            Ack { now: at(10 * n) + latest, largest_sent_at: at(10 * n), bytes: SIZE, rtt, ..Ack::default() };
+        controller.on_ack(&ack, &[]);
+    }
+    let window = controller.window();
+    let rtt = Rtt { latest: Duration::from_millis(75), ..Rtt::default() };
+    let loss = Loss { now: at(266), bytes: SIZE, packets: 1, largest_sent_at: at(100), rtt };
+    controller.on_loss(&loss, &[]);
+    (controller.window() < window, controller.load_evidence())
+}
+
+#[test]
+fn a_queue_that_stood_before_is_known_by_what_earlier_connections_have_found() {
+    let mut precedents = Precedents::default();
+    (0..16).for_each(|n| precedents.begin(Instant::ORIGIN, Duration::from_micros(40_000 + n * 2_000)));
+    let (reduced, evidence) = loses_in_a_queue(None);
+    assert!(!reduced && evidence < 0.0, "taken for chance: {evidence}");
+    let (reduced, evidence) = loses_in_a_queue(Some(&precedents));
+    assert!(reduced && evidence > 0.0, "taken for the load's: {evidence}");
+    // Few are too few to rank among, but show how long the route is.
+    let mut few = Precedents::default();
+    (0..3).for_each(|_| few.begin(Instant::ORIGIN, Duration::from_millis(40)));
+    let (reduced, evidence) = loses_in_a_queue(Some(&few));
+    assert!(reduced && evidence < 0.0, "there is a queue: {evidence}");
+    let (_, evidence) = loses_in_a_queue(Some(&precedents.with_evidence(3.0)));
+    assert!(evidence > 3.0, "what was found before counts: {evidence}");
 }

@@ -75,8 +75,9 @@ pub struct TransportConfig {
     pub key_update_interval: u64,
     /// Limits of the repair extension.
     pub repair: RepairConfig,
-    /// How paths have lost, what they carried and how they were loaded, which new connections begin with: configurations
-    /// that share a store share what their connections learn. Default: one of its own.
+    /// How paths have lost, what they carried and how they were loaded, which new connections begin
+    /// with: configurations that share a store share what their connections learn. Default: one of its
+    /// own.
     pub path_store: Arc<PathStore>,
     /// Whether paths that are new or were idle may begin with what they were seen to carry within
     /// the last ten minutes (RFC 9959); see docs/decisions/0018-careful-resume.md. Default true.

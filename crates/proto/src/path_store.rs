@@ -17,8 +17,8 @@ use units::{Duration, Instant};
 
 use crate::NetworkPath;
 
-/// How paths lose, what they carry and what is known of their load, by pair of addresses, shared by the connections of one
-/// configuration. Ports do not count.
+/// How paths lose, what they carry and what is known of their load, by pair of addresses, shared by the
+/// connections of one configuration. Ports do not count.
 ///
 /// At most [`MAX_PATHS`](Self::MAX_PATHS) are kept; the one that was updated least recently goes
 /// first. A history of losses that is recalled weighs at most

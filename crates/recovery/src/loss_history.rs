@@ -18,8 +18,8 @@
 //! takes a quarter of a loss back. Where losses are beyond doubt the queues', what to expect of
 //! chance is what was seen of it, and hardly a doubt more ([`LossHistory::seen`]). At [`MEMORY`] packets
 //! all counts are halved, so that old times are forgotten and the counts are bounded. What was sent
-//! since the last loss counts as far as [`QUIET`] packets: a path
-//! that has lost nothing for a long time costs nothing, and the first loss ends that.
+//! since the last loss counts as far as [`QUIET`] packets: a path that has lost nothing for a long time
+//! costs nothing, and the first loss ends that.
 //!
 //! # Invariants
 //! 0 < loss rate < 1; mean burst >= 1; the pair always is a Gilbert model.
@@ -90,8 +90,10 @@ impl LossHistory {
         self.sent = self.sent.saturating_sub(1).max(self.lost.ceil() as u32);
         self.since = self.since.saturating_sub(1);
         let left = (self.lost - DROPPED_TOO).max(0.0);
-        self.bursts *= left / self.lost.max(left).max(f32::MIN_POSITIVE);
-        self.lost = left;
+        if self.lost > 0.0 {
+            self.bursts *= left / self.lost;
+            self.lost = left;
+        }
     }
 
     /// A packet that was declared lost has arrived after all.

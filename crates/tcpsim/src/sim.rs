@@ -14,7 +14,7 @@ use units::{Duration, Instant};
 
 use self::world::{Target, World};
 use crate::{
-    Profile,
+    Profile, SchemeKind,
     capture::{self, CaptureError, Captured},
     connection::Connection,
     record::{FlowId, FlowRecord, Totals},
@@ -104,7 +104,12 @@ impl Sim {
     }
 
     /// Makes a kind of connection known.
-    pub fn add_profile(&mut self, profile: Profile) -> ProfileId {
+    pub fn add_profile(&mut self, mut profile: Profile) -> ProfileId {
+        if let SchemeKind::Transport(protocol) = &mut profile.scheme
+            && let Some(own) = protocol.for_simulation()
+        {
+            *protocol = own;
+        }
         ProfileId(self.world.add_profile(profile))
     }
 
@@ -120,7 +125,7 @@ impl Sim {
         let known = self.world.profiles.get(profile.0 as usize).ok_or(SimError::Unknown)?;
         let mut opened = known.profile.clone();
         opened.tcp.handshake = false;
-        let opened = self.add_profile(opened);
+        let opened = ProfileId(self.world.add_profile(opened));
         self.opened.insert(profile.0, opened);
         Ok(opened)
     }

@@ -38,9 +38,8 @@ pub trait Protocol: Send + Sync + fmt::Debug {
     /// Makes a connection.
     fn connect(&self, endpoints: Endpoints) -> Box<dyn Transport>;
 
-    /// The same for a simulation of its own, called once when one hears of it: whoever has
-    /// connections learn from each other keeps here what simulations must not learn from each other.
-    /// `None` where there is no such thing.
+    /// The same for a simulation of its own, called when its profile is added to one: what connections
+    /// learn from each other, simulations must not. `None` where there is no such thing.
     fn for_simulation(&self) -> Option<Arc<dyn Protocol>> {
         None
     }

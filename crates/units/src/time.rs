@@ -49,6 +49,12 @@ impl Duration {
         self.0 / 1_000
     }
 
+    /// Whole microseconds in half of the memory; `u32::MAX` for what is longer, above an hour.
+    pub const fn saturating_micros(self) -> u32 {
+        let micros = self.as_micros();
+        if micros < u32::MAX as u64 { micros as u32 } else { u32::MAX }
+    }
+
     /// Whole milliseconds, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
@@ -238,6 +244,9 @@ mod tests {
         assert_eq!(Duration::MAX * 2, Duration::MAX);
         assert_eq!(Duration::from_millis(3) - Duration::from_millis(5), Duration::ZERO);
         assert_eq!(Duration::from_millis(4).mul_f64(-1.0), Duration::ZERO);
+        assert_eq!(Duration::from_nanos(2_999).saturating_micros(), 2);
+        assert_eq!(Duration::from_secs(4_294).saturating_micros(), 4_294_000_000);
+        assert_eq!(Duration::from_secs(4_295).saturating_micros(), u32::MAX);
     }
 
     #[test]

@@ -77,10 +77,10 @@ impl Measured {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
-    /// Takes a sample of the round-trip time, without what the peer says that it has waited.
+    /// Takes a sample of the round-trip time, and the delay that the peer says it has added.
     pub(super) fn on_round_trip(&mut self, now: Instant, sample: Duration, ack_delay: Duration) {
         if self.rtt.first_sample_at().is_none() {
-            self.began_with = u32::try_from(sample.as_micros()).ok().and_then(NonZeroU32::new);
+            self.began_with = NonZeroU32::new(sample.saturating_micros());
         }
         self.rtt.update(now, sample, ack_delay);
     }

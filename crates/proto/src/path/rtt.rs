@@ -1,11 +1,9 @@
 //! Round-trip time of one path (RFC 9002 section 5).
 
+use congestion::Precedents;
 use units::{Duration, Instant};
 
 use crate::GRANULARITY;
-
-/// For how long a connection asks what earlier ones have seen.
-const YOUNG: Duration = Duration::from_secs(10);
 
 /// Smoothed round-trip time, its variation and its minimum.
 ///
@@ -42,10 +40,9 @@ impl RttEstimator {
     }
 
     /// The same for a path over which earlier connections have had such a round-trip time. It tells a
-    /// queue that stands for as long as they are younger than [`YOUNG`]; `min_rtt` is this connection's.
+    /// queue that stands for as long as they are younger than [`Precedents::TRUSTED`]; `min_rtt` is this connection's.
     pub(crate) fn with_known_base(self, known_base: Option<Duration>) -> Self {
-        let micros = known_base.and_then(|base| u32::try_from(base.as_micros()).ok());
-        Self { known_base: micros.unwrap_or(u32::MAX), ..self }
+        Self { known_base: known_base.map_or(u32::MAX, Duration::saturating_micros), ..self }
     }
 
     /// Takes one sample: the age of the largest newly acknowledged packet, and the delay the peer
@@ -61,7 +58,10 @@ impl RttEstimator {
             return;
         }
         self.min = self.min.min(sample);
-        if self.first_sample_at.is_some_and(|first| now.saturating_duration_since(first) > YOUNG) {
+        if self
+            .first_sample_at
+            .is_some_and(|first| now.saturating_duration_since(first) > Precedents::TRUSTED)
+        {
             self.known_base = u32::MAX;
         }
         // The peer's delay is only believed as far as the sample stays above the minimum.
@@ -157,9 +157,9 @@ mod tests {
         let mut rtt = new.clone().with_known_base(Some(MS * 40));
         rtt.update(Instant::ORIGIN, MS * 75, Duration::ZERO);
         assert!(rtt.shows_queue() && rtt.min() == MS * 75, "a queue that stood before it came");
-        rtt.update(Instant::ORIGIN + YOUNG, MS * 75, Duration::ZERO);
+        rtt.update(Instant::ORIGIN + Precedents::TRUSTED, MS * 75, Duration::ZERO);
         assert!(rtt.shows_queue());
-        rtt.update(Instant::ORIGIN + YOUNG + MS, MS * 75, Duration::ZERO);
+        rtt.update(Instant::ORIGIN + Precedents::TRUSTED + MS, MS * 75, Duration::ZERO);
         assert!(!rtt.shows_queue(), "by now it knows better");
         let mut nearer = new.with_known_base(Some(MS * 100));
         nearer.update(Instant::ORIGIN, MS * 40, Duration::ZERO);

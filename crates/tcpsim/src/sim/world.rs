@@ -10,7 +10,7 @@ use netsim::fabric::{Fabric, HostId};
 use units::Instant;
 
 use crate::{
-    Profile, SchemeKind, Tcp,
+    Profile, Tcp,
     record::{FlowId, FlowRecord},
     segment::Segment,
     timeline::Timelines,
@@ -69,12 +69,7 @@ impl Default for World {
 
 impl World {
     /// The new profile's number.
-    pub(super) fn add_profile(&mut self, mut profile: Profile) -> u32 {
-        if let SchemeKind::Transport(protocol) = &mut profile.scheme
-            && let Some(own) = protocol.for_simulation()
-        {
-            *protocol = own;
-        }
+    pub(super) fn add_profile(&mut self, profile: Profile) -> u32 {
         let tcp = Arc::new(profile.tcp.clone());
         self.profiles.push(Known { profile, tcp });
         self.profiles.len() as u32 - 1
