@@ -78,8 +78,8 @@ impl Connection {
     }
 
     /// The handshake's packets have not been answered for a probe timeout: two datagrams of what is
-    /// oldest leave again, whatever the flight has (RFC 9002 section 6.2.4). Their ACK shows which
-    /// others are lost.
+    /// oldest leave again, whatever the flight has (RFC 9002 section 6.2.4), the same twice if that is
+    /// all. Their ACK shows which others are lost.
     pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
         self.handshake.probes = HANDSHAKE_PROBES;
         self.end_flight_copy();
@@ -92,8 +92,7 @@ impl Connection {
             // else that the client's address has changed.
             path.ask_for_probe();
         }
-        let datagram = self.path_zero().datagram_size() as u64;
-        let mut room = u64::from(HANDSHAKE_PROBES) * datagram.saturating_sub(PROBE_OVERHEAD);
+        let mut room = u64::from(HANDSHAKE_PROBES) * self.probe_room();
         for level in [Level::Initial, Level::Handshake] {
             let Some(space) = self.handshake.space_mut(level) else { continue };
             let in_flight = space.space.has_ack_eliciting_in_flight();
@@ -104,6 +103,26 @@ impl Connection {
             let Some(space) = self.handshake.space_mut(level) else { continue };
             space.probe_due = true;
             space.space.restart_probe_timer(now);
+            room -= self.oldest_again(level, room);
+        }
+    }
+
+    /// CRYPTO bytes that a datagram of the handshake has room for.
+    fn probe_room(&mut self) -> u64 {
+        (self.path_zero().datagram_size() as u64).saturating_sub(PROBE_OVERHEAD)
+    }
+
+    /// A datagram of the handshake that asks for an ACK has left. If it was the first of a probe
+    /// timeout and has carried all there was, the second carries the same: of a burst of losses that
+    /// counts packets, two are behind us by each timeout instead of one.
+    pub(super) fn on_handshake_probe_sent(&mut self) {
+        let left = self.handshake.probes.saturating_sub(1);
+        self.handshake.probes = left;
+        if left == 0 || self.handshake.is_complete() || self.has_flight_pending() {
+            return;
+        }
+        let mut room = self.probe_room();
+        for level in [Level::Initial, Level::Handshake] {
             room -= self.oldest_again(level, room);
         }
     }

@@ -187,7 +187,9 @@ impl Connection {
         if out.is_empty() {
             return None;
         }
-        self.handshake.probes = self.handshake.probes.saturating_sub(u8::from(ack_eliciting));
+        if ack_eliciting {
+            self.on_handshake_probe_sent();
+        }
         self.note_flight(now, fresh, out.len() as u64);
         self.transmit(now, PathId::ZERO, out, None)
     }

@@ -118,6 +118,22 @@ fn a_flight_that_is_lost_whole_comes_back_after_one_probe_timeout() {
     assert!(!net.client(client).is_handshaking());
 }
 
+/// A burst that counts packets and takes the first ten: each probe timeout puts two of them behind us
+/// (RFC 9002 section 6.2.4), also where a single datagram holds all there is to repeat.
+#[test]
+fn a_burst_of_ten_packets_does_not_outlast_the_handshake() {
+    let mut net = Net::new(AddressValidation::Never);
+    let mut count = 0;
+    net.passes = Box::new(move |_| {
+        count += 1;
+        count > 10
+    });
+    let client = net.connect();
+    // One at the start, two after 1, 3, 7 and 11 seconds, and the tenth after 15.
+    net.run(Duration::from_millis(15_100));
+    assert!(!net.client(client).is_handshaking());
+}
+
 /// Unreadable datagrams from the client's address count (section 8.1), those from elsewhere do not.
 #[test]
 fn what_is_sent_from_elsewhere_buys_nothing() {

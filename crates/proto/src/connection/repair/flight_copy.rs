@@ -96,7 +96,7 @@ impl Connection {
         most - left
     }
 
-    fn has_flight_pending(&self) -> bool {
+    pub(in crate::connection) fn has_flight_pending(&self) -> bool {
         [Level::Initial, Level::Handshake].iter().any(|level| {
             self.handshake.space(*level).is_some() && self.handshake.crypto(*level).has_pending()
         })
