@@ -27,7 +27,10 @@ const CHUNK: usize = 64 << 10;
 /// A stack by name; with our own, how recovery is set and over how many paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Stack {
-    /// Ours as people run it: `auto` with the repair extension, one path.
+    /// Ours as people run it, with datagrams as large as loopback carries.
+    MendpathJumbo,
+    /// Ours, `auto` with the repair extension, one path; from here on with datagrams of at most 1,452
+    /// bytes, as the others have them.
     MendpathAuto,
     /// The same over two paths.
     MendpathAutoTwoPaths,

@@ -5,7 +5,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use ::mendpath::{ClientConfig, Connection, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig};
+use ::mendpath::{
+    ClientConfig, Connection, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig, TransportConfig,
+};
 use anyhow::{Context as _, Result};
 
 use super::{ALPN, CHUNK, Credentials, IDLE, SERVER_NAME, Stack, WINDOW};
@@ -23,9 +25,16 @@ pub fn recovery_percent() -> f64 {
 
 fn recovery(stack: Stack) -> RecoveryKind {
     match stack {
-        Stack::MendpathAuto | Stack::MendpathAutoTwoPaths => RecoveryKind::Auto,
+        Stack::MendpathJumbo | Stack::MendpathAuto | Stack::MendpathAutoTwoPaths => RecoveryKind::Auto,
         Stack::MendpathCofuso | Stack::MendpathCofusoTwoPaths => RecoveryKind::Cofuso,
         Stack::Mendpath | Stack::Quinn | Stack::S2nQuic => RecoveryKind::None,
+    }
+}
+
+fn tune(stack: Stack, transport: &mut TransportConfig) {
+    transport.repair.accept = stack != Stack::Mendpath;
+    if stack != Stack::MendpathJumbo {
+        transport.jumbo_datagram_size = 0;
     }
 }
 
@@ -40,7 +49,7 @@ pub async fn serve(stack: Stack, credentials: &Credentials, ready: impl FnOnce(S
         .receive_windows(WINDOW, WINDOW)
         .idle_timeout(IDLE)
         .max_connections(100_000);
-    config.transport_mut().repair.accept = stack != Stack::Mendpath;
+    tune(stack, config.transport_mut());
     config.transport_mut().send_buffer = WINDOW;
     let endpoint = Endpoint::server(config, "127.0.0.1:0".parse()?)?;
     ready(endpoint.local_addrs()[0]);
@@ -93,7 +102,7 @@ impl Dialer {
             .recovery(recovery(stack))
             .receive_windows(WINDOW, WINDOW)
             .idle_timeout(IDLE);
-        config.transport_mut().repair.accept = stack != Stack::Mendpath;
+        tune(stack, config.transport_mut());
         let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
         let two_paths = matches!(stack, Stack::MendpathAutoTwoPaths | Stack::MendpathCofusoTwoPaths);
         Ok(Self { endpoint, config, server, two_paths })

@@ -95,6 +95,7 @@ mod engine;
 mod error;
 mod identity;
 mod incoming;
+mod link;
 mod lock;
 mod path;
 mod path_options;

@@ -56,6 +56,11 @@ pub struct TransportConfig {
     /// UDP payload up to which every path searches for what it carries (RFC 8899), in bytes, at
     /// most 65,527. Default 1,452, what Ethernet leaves below IPv6.
     pub max_datagram_size: u16,
+    /// UDP payload up to which a connection's only path goes where the local link carries packets
+    /// larger than Ethernet's, as jumbo frames and loopback do, and the path is short, in bytes, at
+    /// most 65,527; see docs/decisions/0041-jumbo-datagrams.md. Zero: never. Default 32,752, of which
+    /// two leave with one system call.
+    pub jumbo_datagram_size: u16,
     /// Whether to mark packets ECT(0) where that works, and to take marks for congestion (RFC 9000
     /// section 13.4). Default true.
     pub ecn: bool,
@@ -104,6 +109,7 @@ impl Default for TransportConfig {
             initial_rtt: Duration::from_millis(333),
             initial_datagram_size: 1_200,
             max_datagram_size: 1_452,
+            jumbo_datagram_size: 32_752,
             ecn: true,
             migration: true,
             recovery: RecoveryKind::default(),

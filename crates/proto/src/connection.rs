@@ -35,6 +35,7 @@ mod event;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
 mod handshake;
+mod jumbo;
 mod key_update;
 mod migration;
 mod multipath;

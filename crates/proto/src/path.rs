@@ -66,6 +66,12 @@ use crate::{
 /// Our max_ack_delay: the longest that an ACK waits for company (RFC 9000 section 18.2).
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
+/// Longest round trip of a path within one site, where larger packets than Ethernet's are at home.
+const SHORT_PATH: Duration = Duration::from_millis(2);
+/// Bytes that a path has sent before it is asked for more than what is usual: short connections are
+/// over by then.
+const BUSY_PATH: u64 = 256 << 10;
+
 /// Counters that only ever grow.
 #[derive(Clone, Copy, Debug, Default)]
 struct PathCounters {
@@ -351,13 +357,34 @@ impl Path {
         measured.tell_mtu();
     }
 
+    /// Whether it would help to know what the local link carries, which is asked once: the path is
+    /// short, busy, and has lost nothing (docs/decisions/0041-jumbo-datagrams.md).
+    pub(crate) fn ask_for_link(&mut self) -> bool {
+        let LossRecovery { measured, counters, .. } = &mut self.recovery;
+        let short = measured.rtt.first_sample_at().is_some() && measured.rtt.min() <= SHORT_PATH;
+        let busy = counters.bytes_sent >= BUSY_PATH && counters.packets_lost == 0;
+        short && busy && measured.mtu.ask_for_link()
+    }
+
+    /// Datagrams of `size` bytes are to be tried.
+    pub(crate) fn try_beyond(&mut self, size: u16) {
+        self.recovery.measured.mtu.on_link(size);
+    }
+
+    /// The connection has another path: what one carries must fit the other.
+    pub(crate) fn leave_beyond(&mut self) {
+        let measured = &mut self.recovery.measured;
+        measured.mtu.leave_beyond();
+        measured.tell_mtu();
+    }
+
     /// Size of the MTU probe that may leave now.
     pub(crate) fn mtu_probe(&mut self, now: Instant) -> Option<u16> {
-        if !self.works() {
+        if !self.works() || !self.address.validated {
             return None;
         }
-        let size = self.recovery.measured.mtu.due(now)?;
-        (self.address.validated && self.spare_window() >= u64::from(size)).then_some(size)
+        let room = self.spare_window();
+        self.recovery.measured.mtu.due(now, room)
     }
 
     // ---- what recovery does on the path

@@ -24,7 +24,7 @@ use super::{
     receive::SLOT_SIZE,
     shared::{State, Woken},
 };
-use crate::{ConnectionError, PathUpdate, clock, socket::Socket};
+use crate::{ConnectionError, PathUpdate, clock, link, socket::Socket};
 
 /// Datagrams taken in before answers are sent and others may use the connection.
 const RECEIVE_BUDGET: usize = 256;
@@ -157,6 +157,11 @@ impl Driver {
             expire(&mut state.proto, now);
         }
         let readers = if batches > 0 { self.tell(&mut state) } else { 0 };
+        if let Some((id, network)) = state.proto.poll_link_question()
+            && let Some(size) = link::udp_payload(&network)
+        {
+            state.proto.on_link_size(id, size);
+        }
         self.moved += datagrams;
         let is_bulk = datagrams >= BATCH;
         drop(state);

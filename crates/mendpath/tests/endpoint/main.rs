@@ -6,6 +6,7 @@ mod common;
 mod datagrams;
 mod early;
 mod incoming;
+mod jumbo;
 mod migration;
 mod paths;
 mod polls;

@@ -12,6 +12,9 @@ const STRETCH: u32 = 256;
 /// Packets between two gaps of one number each that end no run: so many at least lie between two
 /// numbers that a sender leaves out on purpose (RFC 9000 section 21.4).
 const BETWEEN_GAPS: u32 = 128;
+/// Datagrams of a run have at most so many bytes: of jumbo ones, those of a millisecond would fill a
+/// socket's buffer of the usual size.
+pub(super) const LARGEST_GATHERED: u64 = 1_500;
 /// Silence that ends a run: who sent all there was has left the rest of the time to us.
 const SILENCE: Duration = Duration::from_millis(20);
 

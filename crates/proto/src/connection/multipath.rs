@@ -99,6 +99,7 @@ impl Connection {
         let mut path = Path::new(id, network, &self.config, now);
         path.trust_address();
         path.start_validation();
+        self.leave_jumbo();
         self.paths.insert(id, path);
         self.issue_cids().map_err(|_| PathError::NotReady)?;
         Ok(id)
@@ -240,6 +241,7 @@ impl Connection {
         }
         let mut path = Path::new(id, network, &self.config, now);
         path.start_validation();
+        self.leave_jumbo();
         self.paths.insert(id, path);
         self.cids.begin_use(id);
         self.issue_cids().is_ok()

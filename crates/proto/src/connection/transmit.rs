@@ -33,10 +33,12 @@ const MIN_COALESCED: usize = 128;
 /// A packet with application datagrams that lacks less than this many bytes is filled up with
 /// PADDING, so that it can leave together with others: only full packets do.
 const NEARLY_FULL: usize = 32;
+/// Bytes of a batch of several datagrams at most: what one system call sends.
+const LARGEST_BATCH: usize = 65_507;
 
 impl Connection {
     /// The next datagrams to send, appended to `out`, which the caller has cleared: up to
-    /// `max_datagrams` of equal size, all for one network path. `None` when nothing is to be sent
+    /// `max_datagrams` of equal size, no more than 65,507 bytes of several, all for one network path. `None` when nothing is to be sent
     /// now.
     pub fn poll_transmit(
         &mut self,
@@ -329,7 +331,8 @@ impl Connection {
             let segment = batch.get_or_insert((id, size)).1;
             // Only full datagrams can be followed by others.
             let mtu = self.paths.get(&id).map_or(0, |p| p.datagram_size());
-            if size != mtu - self.repair.headroom() || segment != size {
+            let full = size == mtu - self.repair.headroom() && segment == size;
+            if !full || out.len() + size > LARGEST_BATCH {
                 break;
             }
         }

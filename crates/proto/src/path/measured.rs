@@ -90,9 +90,11 @@ impl Measured {
         self.began_with.take().map(|micros| Duration::from_micros(micros.get().into()))
     }
 
-    /// The controller hears of the size that datagrams have now.
+    /// The controller and the pacer hear of the size that datagrams have now.
     pub(super) fn tell_mtu(&mut self) {
-        self.controller.on_mtu(u64::from(self.mtu.current()));
+        let size = u64::from(self.mtu.current());
+        self.controller.on_mtu(size);
+        self.pacer.on_mtu(size);
     }
 }
 

@@ -6,6 +6,10 @@
 //! probe is no congestion signal (RFC 9000 section 14.4). The search is repeated after
 //! [`SEARCH_AGAIN`].
 //!
+//! Where the local link carries packets larger than Ethernet's, as jumbo frames and loopback do, and
+//! the path is short, one size beyond the bound is tried, and the path stays as it is if that does
+//! not get through (docs/decisions/0041-jumbo-datagrams.md).
+//!
 //! A path that stops to carry what it used to, a black hole, shows by full datagrams that get lost
 //! again and again while smaller ones arrive, or by silence. It goes back to 1,200 bytes and
 //! searches again after [`BLACK_HOLE_PAUSE`].
@@ -46,11 +50,23 @@ pub(crate) fn is_base(size: u16) -> bool {
     size >= NEARLY_BASE
 }
 
+/// What becomes of sizes beyond the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beyond {
+    /// Nobody has been asked what the local link carries.
+    Unasked,
+    /// The link carries the bound and no more, or nobody has answered.
+    Asked,
+    /// The link carries more: the bound has been raised from this size.
+    Tried(u16),
+}
+
 /// The search for a path's largest datagram. Sizes are bytes of UDP payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MtuSearch {
     current: u16,
     bound: u16,
+    beyond: Beyond,
     /// The smallest size that did not get through.
     too_large: u16,
     /// Probes of the present size.
@@ -74,6 +90,7 @@ impl MtuSearch {
         Self {
             current,
             bound,
+            beyond: Beyond::Unasked,
             too_large: bound + 1,
             probes_sent: 0,
             in_flight: false,
@@ -89,12 +106,20 @@ impl MtuSearch {
         self.current
     }
 
-    /// Size of the probe to send now, if one is due.
-    pub(crate) fn due(&mut self, now: Instant) -> Option<u16> {
+    /// Size of the probe to send now, if one is due and `room` has place for it. On the way to the
+    /// link's size a step will do: a young window is smaller than many a link's packets.
+    pub(crate) fn due(&mut self, now: Instant, room: u64) -> Option<u16> {
         if self.search_again_at.is_some_and(|at| at <= now) {
             (self.too_large, self.probes_sent, self.search_again_at) = (self.bound + 1, 0, None);
         }
-        if self.in_flight || self.search_again_at.is_some() { None } else { self.candidate() }
+        if self.in_flight || self.search_again_at.is_some() {
+            return None;
+        }
+        let size = self.candidate()?;
+        let room = u16::try_from(room).unwrap_or(u16::MAX);
+        let a_step =
+            matches!(self.beyond, Beyond::Tried(before) if size > before && room / 2 >= self.current);
+        if size <= room { Some(size) } else { a_step.then_some(room) }
     }
 
     /// The next size to try; `None` if the search has ended.
@@ -137,10 +162,44 @@ impl MtuSearch {
     /// A probe of `size` bytes was lost.
     pub(crate) fn on_lost(&mut self, now: Instant, size: u16) {
         self.in_flight = false;
-        if self.probes_sent >= MAX_PROBES && self.candidate() == Some(size) {
+        if self.probes_sent < MAX_PROBES {
+            return;
+        }
+        let beyond = matches!(self.beyond, Beyond::Tried(before) if size > before);
+        if beyond && size > self.current {
+            self.probes_sent = 0;
+            self.clamp(self.current);
+        } else if self.candidate() == Some(size) {
             (self.too_large, self.probes_sent) = (size, 0);
             self.rest(now);
         }
+    }
+
+    /// Whether it is time to ask what the local link carries, which is done once: all that the bound
+    /// allows gets through.
+    pub(crate) fn ask_for_link(&mut self) -> bool {
+        let asks = self.beyond == Beyond::Unasked && self.current == self.bound;
+        if asks {
+            self.beyond = Beyond::Asked;
+        }
+        asks
+    }
+
+    /// The local link carries datagrams of `size` bytes: they are tried, if that is more.
+    pub(crate) fn on_link(&mut self, size: u16) {
+        let size = size.min(LARGEST);
+        if self.beyond == Beyond::Asked && size > self.bound {
+            self.beyond = Beyond::Tried(self.bound);
+            (self.bound, self.too_large, self.search_again_at) = (size, size + 1, None);
+        }
+    }
+
+    /// No datagram goes beyond the bound of before the link was asked.
+    pub(crate) fn leave_beyond(&mut self) {
+        if let Beyond::Tried(before) = self.beyond {
+            self.clamp(before);
+        }
+        self.beyond = Beyond::Asked;
     }
 
     /// Waits for better times if the search has ended below its bound.
@@ -214,14 +273,16 @@ mod tests {
     use super::*;
 
     const NOW: Instant = Instant::ORIGIN;
+    /// A window that holds every size.
+    const ROOM: u64 = 1 << 20;
 
     /// Searches on a path that carries `carried` bytes; returns what was found and the probes it
     /// took.
     fn search(mtu: &mut MtuSearch, now: Instant, carried: u16) -> (u16, u32) {
         let mut probes = 0;
-        while let Some(size) = mtu.due(now) {
+        while let Some(size) = mtu.due(now, ROOM) {
             mtu.on_sent();
-            assert_eq!(mtu.due(now), None, "one probe at a time");
+            assert_eq!(mtu.due(now, ROOM), None, "one probe at a time");
             probes += 1;
             if size <= carried {
                 assert!(mtu.on_delivered(now, size));
@@ -252,7 +313,7 @@ mod tests {
     fn the_search_is_repeated_after_ten_minutes() {
         let mut mtu = MtuSearch::new(1_200, 1_452);
         assert_eq!(search(&mut mtu, NOW, 1_200).0, 1_200);
-        assert_eq!(mtu.due(NOW + Duration::from_secs(599)), None);
+        assert_eq!(mtu.due(NOW + Duration::from_secs(599), ROOM), None);
         assert_eq!(search(&mut mtu, NOW + SEARCH_AGAIN, 1_500).0, 1_452);
     }
 
@@ -261,7 +322,7 @@ mod tests {
         let mut mtu = MtuSearch::new(1_452, 1_452);
         assert!(!mtu.on_silence(NOW, 2));
         assert!(mtu.on_silence(NOW, 3) && !mtu.on_silence(NOW, 4));
-        assert_eq!((mtu.current(), mtu.due(NOW)), (1_200, None));
+        assert_eq!((mtu.current(), mtu.due(NOW, ROOM)), (1_200, None));
         assert_eq!(search(&mut mtu, NOW + BLACK_HOLE_PAUSE, 1_452).0, 1_452);
         assert!(!mtu.on_full_lost(NOW) && !mtu.on_full_lost(NOW));
         assert!(!mtu.on_delivered(NOW, 1_404), "one that arrives clears the suspicion");
@@ -272,6 +333,74 @@ mod tests {
         let mut mtu = MtuSearch::new(1_452, 1_452);
         assert_eq!((mtu.probe_size(1), mtu.probe_size(2)), (1_452, 1_200));
         assert!(mtu.on_full_lost(NOW), "only the small probe was answered");
+    }
+
+    #[test]
+    fn a_wide_link_is_tried_once_all_that_is_usual_gets_through() {
+        let mut mtu = MtuSearch::new(1_200, 1_452);
+        assert!(!mtu.ask_for_link());
+        search(&mut mtu, NOW, 9_000);
+        assert!(mtu.ask_for_link() && !mtu.ask_for_link());
+        mtu.on_link(8_972);
+        assert_eq!(search(&mut mtu, NOW, 9_000), (8_972, 1));
+        mtu.leave_beyond();
+        assert_eq!(mtu.current(), 1_452);
+        assert!(!mtu.on_delivered(NOW, 8_972), "what was under way changes nothing");
+        assert_eq!(mtu.due(NOW + SEARCH_AGAIN, ROOM), None);
+    }
+
+    /// A host with jumbo frames behind a router without.
+    #[test]
+    fn a_wide_link_before_a_narrow_one_costs_three_probes() {
+        let mut mtu = MtuSearch::new(1_452, 1_452);
+        assert!(mtu.ask_for_link());
+        mtu.on_link(8_972);
+        assert_eq!(search(&mut mtu, NOW, 1_452), (1_452, 3));
+        assert_eq!(mtu.due(NOW + SEARCH_AGAIN, ROOM), None);
+        let mut mtu = MtuSearch::new(1_452, 1_452);
+        assert!(mtu.ask_for_link());
+        mtu.on_link(1_452);
+        assert_eq!(mtu.due(NOW, ROOM), None, "a link like any other");
+    }
+
+    /// The first window holds ten packets of 1,452 bytes.
+    #[test]
+    fn a_young_window_leads_there_in_steps() {
+        let mut mtu = MtuSearch::new(1_452, 1_452);
+        assert!(mtu.ask_for_link());
+        mtu.on_link(32_752);
+        assert_eq!(mtu.due(NOW, 2_000), None, "hardly more than it carries");
+        for (room, step) in [(14_520, 14_520), (29_040, 29_040), (65_504, 32_752)] {
+            assert_eq!(mtu.due(NOW, room), Some(step));
+            mtu.on_sent();
+            assert!(mtu.on_delivered(NOW, step));
+        }
+        assert_eq!(mtu.due(NOW, ROOM), None);
+    }
+
+    /// Its packets are larger than Ethernet's, but not as large as the link's.
+    #[test]
+    fn a_step_that_is_too_large_ends_at_the_one_before() {
+        let mut mtu = MtuSearch::new(1_452, 1_452);
+        assert!(mtu.ask_for_link());
+        mtu.on_link(32_752);
+        for (room, arrives) in [(14_520, true), (29_040, false), (29_040, false), (29_060, false)] {
+            let step = mtu.due(NOW, room).unwrap();
+            mtu.on_sent();
+            if arrives { _ = mtu.on_delivered(NOW, step) } else { mtu.on_lost(NOW, step) }
+        }
+        assert_eq!((mtu.current(), mtu.due(NOW + SEARCH_AGAIN, ROOM)), (14_520, None));
+    }
+
+    /// The route has become a narrow one after all.
+    #[test]
+    fn a_black_hole_beyond_leads_back_to_what_is_usual() {
+        let mut mtu = MtuSearch::new(1_452, 1_452);
+        assert!(mtu.ask_for_link());
+        mtu.on_link(8_972);
+        assert_eq!(search(&mut mtu, NOW, 9_000), (8_972, 1));
+        assert!(mtu.on_silence(NOW, 3));
+        assert_eq!(search(&mut mtu, NOW + BLACK_HOLE_PAUSE, 1_472), (1_452, 1 + 3));
     }
 
     #[test]

@@ -115,8 +115,7 @@ impl Path {
     pub(crate) fn on_delivered(&mut self, now: Instant, epoch: Epoch, size: u16) {
         let measured = &mut self.recovery.measured;
         if measured.epoch == epoch && measured.mtu.on_delivered(now, size) {
-            measured.controller.on_mtu(u64::from(size));
-            measured.pacer.on_mtu(u64::from(size));
+            measured.tell_mtu();
         }
     }
 

@@ -20,6 +20,12 @@ impl Paths {
         self.get_mut(&PathId::ZERO)
     }
 
+    /// The path, if there is no other, to tell it something.
+    pub(crate) fn only_mut(&mut self) -> Option<&mut Path> {
+        let mut paths = self.values_mut();
+        paths.next().filter(|_| paths.next().is_none())
+    }
+
     /// A path that neither side has abandoned.
     pub(crate) fn kept(&self, id: PathId) -> Option<&Path> {
         self.get(&id).filter(|path| !path.is_closing())

@@ -237,8 +237,8 @@ impl Path {
         let validation = &self.address.validation;
         let first_challenge = validation.due && validation.challenges_sent == 0;
         let mtu = &mut self.recovery.measured.mtu;
-        let size = mtu.due(now)?;
-        if !first_challenge || usize::from(size) > budget || u64::from(size) > window {
+        let size = mtu.due(now, window)?;
+        if !first_challenge || usize::from(size) > budget {
             return None;
         }
         mtu.on_sent();

@@ -105,6 +105,7 @@ impl Pair {
         let mut out = Vec::new();
         while let Some(transmit) = connection.poll_transmit(self.now, 10, &mut out) {
             assert_eq!(transmit.size, out.len());
+            assert!(out.len() <= 65_507, "a batch of {} bytes is more than one system call", out.len());
             for datagram in out.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
                 self.sent += 1;
                 if (self.lose)(self.sent, &transmit.path) || datagram.len() > self.largest {

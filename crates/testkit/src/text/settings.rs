@@ -110,6 +110,7 @@ settings! {
     "initial_rtt" = initial_rtt,
     "initial_datagram_size" = initial_datagram_size,
     "max_datagram_size" = max_datagram_size,
+    "jumbo_datagram_size" = jumbo_datagram_size,
     "ecn" = ecn,
     "key_update_interval" = key_update_interval,
     "recovery" = recovery,
