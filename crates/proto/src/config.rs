@@ -11,6 +11,9 @@ use crate::{
     streams::{StreamsConfig, initial_stream_window},
 };
 
+/// UDP payload that Ethernet leaves below IPv6, in bytes.
+pub(crate) const ETHERNET: u16 = 1_452;
+
 /// Settings of one connection, the same type for both roles.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
@@ -58,8 +61,9 @@ pub struct TransportConfig {
     pub max_datagram_size: u16,
     /// UDP payload up to which a connection's only path goes where the local link carries packets
     /// larger than Ethernet's, as jumbo frames and loopback do, and the path is short, in bytes, at
-    /// most 65,527; see docs/decisions/0041-jumbo-datagrams.md. Zero: never. Default 32,752, of which
-    /// two leave with one system call.
+    /// most 65,527; see docs/decisions/0041-jumbo-datagrams.md. Zero: never. Another
+    /// `max_datagram_size` than the default is meant, and never exceeded. Default 32,752, of which two
+    /// leave with one system call.
     pub jumbo_datagram_size: u16,
     /// Whether to mark packets ECT(0) where that works, and to take marks for congestion (RFC 9000
     /// section 13.4). Default true.
@@ -108,7 +112,7 @@ impl Default for TransportConfig {
             initial_window_packets: 10,
             initial_rtt: Duration::from_millis(333),
             initial_datagram_size: 1_200,
-            max_datagram_size: 1_452,
+            max_datagram_size: ETHERNET,
             jumbo_datagram_size: 32_752,
             ecn: true,
             migration: true,

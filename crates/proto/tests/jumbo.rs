@@ -83,10 +83,16 @@ fn no_further_than_the_configuration_allows() {
     answer(&mut pair, JUMBO);
     pair.transfer(1_000_000, Duration::from_secs(1));
     assert_eq!(mtu(&mut pair), 4_000);
-    let mut pair = Pair::new(TransportConfig { jumbo_datagram_size: 0, ..TransportConfig::default() });
-    pair.connect();
-    pair.transfer(1_000_000, Duration::from_secs(1));
-    assert_eq!(pair.client().poll_link_question(), None);
+    let never = TransportConfig { jumbo_datagram_size: 0, ..TransportConfig::default() };
+    let smaller = TransportConfig { max_datagram_size: 1_350, ..TransportConfig::default() };
+    let larger = TransportConfig { max_datagram_size: 8_900, ..TransportConfig::default() };
+    for (transport, most) in [(never, 1_452), (smaller, 1_350), (larger, 8_900)] {
+        let mut pair = Pair::new(transport);
+        pair.connect();
+        pair.transfer(1_000_000, Duration::from_secs(1));
+        assert_eq!(pair.client().poll_link_question(), None);
+        assert_eq!(mtu(&mut pair), most);
+    }
 }
 
 #[test]

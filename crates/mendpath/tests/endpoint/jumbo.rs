@@ -22,9 +22,9 @@ fn mtu(connection: &Connection) -> u16 {
     connection.path_stats().iter().find(|path| path.state == PathState::Active).unwrap().mtu
 }
 
-#[cfg(target_os = "linux")]
 /// Asks the operating system, and believes what gets through. A connection that has lost something
 /// does not ask: then the next one does.
+#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transfer_over_loopback_uses_its_large_packets() {
     watchdog(async {

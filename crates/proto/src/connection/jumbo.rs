@@ -1,10 +1,11 @@
-//! Datagrams larger than Ethernet's, where the local link carries them (docs/decisions/0041-jumbo-datagrams.md).
+//! Datagrams larger than Ethernet's, where the local link carries them
+//! (docs/decisions/0041-jumbo-datagrams.md).
 //!
 //! The transport knows nothing of links: it asks whoever sends its datagrams, once a path is short
 //! and busy enough for the answer to matter, and probes what the link carries as any other size.
 
 use super::Connection;
-use crate::{NetworkPath, wire::PathId};
+use crate::{NetworkPath, config::ETHERNET, wire::PathId};
 
 impl Connection {
     /// A path of which it would help to know how large datagrams the local link towards the peer
@@ -12,8 +13,12 @@ impl Connection {
     /// knows. Each path is asked about once, and only while it is the only one: what one path carries
     /// must fit the others, to be mended there.
     pub fn poll_link_question(&mut self) -> Option<(PathId, NetworkPath)> {
-        let goes_beyond = self.config.jumbo_datagram_size > self.config.max_datagram_size;
-        if !goes_beyond || self.state.is_closed() || !self.handshake.is_confirmed() {
+        // Who has set another bound means it.
+        let bound_by_default = self.config.max_datagram_size == ETHERNET;
+        if !bound_by_default || self.config.jumbo_datagram_size <= ETHERNET {
+            return None;
+        }
+        if self.state.is_closed() || !self.handshake.is_confirmed() {
             return None;
         }
         let path = self.paths.only_mut()?;

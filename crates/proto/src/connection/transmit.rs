@@ -38,8 +38,8 @@ const LARGEST_BATCH: usize = 65_507;
 
 impl Connection {
     /// The next datagrams to send, appended to `out`, which the caller has cleared: up to
-    /// `max_datagrams` of equal size, no more than 65,507 bytes of several, all for one network path. `None` when nothing is to be sent
-    /// now.
+    /// `max_datagrams` of equal size, no more than 65,507 bytes of several, all for one network path.
+    /// `None` when nothing is to be sent now.
     pub fn poll_transmit(
         &mut self,
         now: Instant,

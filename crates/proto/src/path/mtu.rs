@@ -16,12 +16,14 @@
 
 use units::{Duration, Instant};
 
+use crate::config::ETHERNET;
+
 /// The size that every path carries (RFC 9000 section 14): BASE_PLPMTU.
 pub(crate) const BASE: u16 = 1_200;
 /// The largest UDP payload (RFC 9000 section 18.2).
 const LARGEST: u16 = 65_527;
-/// Tried first: what Ethernet leaves below IPv6.
-const FIRST_JUMP: u16 = 1_452;
+/// Tried first: what most of the Internet carries.
+const FIRST_JUMP: u16 = ETHERNET;
 /// Probes of one size before it counts as too large: MAX_PROBES.
 const MAX_PROBES: u8 = 3;
 /// The search ends when it is known this closely, in bytes.
