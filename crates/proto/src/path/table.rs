@@ -23,7 +23,10 @@ impl Paths {
     /// The path, if there is no other, to tell it something.
     pub(crate) fn only_mut(&mut self) -> Option<&mut Path> {
         let mut paths = self.values_mut();
-        paths.next().filter(|_| paths.next().is_none())
+        match (paths.next(), paths.next()) {
+            (Some(only), None) => Some(only),
+            _ => None,
+        }
     }
 
     /// A path that neither side has abandoned.
