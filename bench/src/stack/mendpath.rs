@@ -31,6 +31,7 @@ fn recovery(stack: Stack) -> RecoveryKind {
     }
 }
 
+/// What both ends have alike.
 fn tune(stack: Stack, transport: &mut TransportConfig) {
     transport.repair.accept = stack != Stack::Mendpath;
     if stack != Stack::MendpathJumbo {

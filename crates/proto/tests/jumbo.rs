@@ -32,6 +32,16 @@ fn mtu(pair: &mut Pair) -> u16 {
     pair.client().paths()[0].mtu
 }
 
+/// One that has gone beyond.
+fn jumbo_pair() -> Pair {
+    let mut pair = short_pair();
+    pair.transfer(1_000_000, Duration::from_secs(1));
+    answer(&mut pair, JUMBO);
+    pair.transfer(1_000_000, Duration::from_secs(1));
+    assert_eq!(mtu(&mut pair), JUMBO);
+    pair
+}
+
 /// The client sends to a stream without an end for 40 ms, and the server reads.
 fn stream(pair: &mut Pair) {
     let id = pair.client().open(Dir::Uni).unwrap();
@@ -116,7 +126,7 @@ fn a_narrow_network_behind_a_wide_link_loses_probes_and_no_data() {
     answer(&mut pair, JUMBO);
     pair.transfer(3_000_000, Duration::from_secs(2));
     pair.transfer(3_000_000, Duration::from_secs(2));
-    assert_eq!(mtu(&mut pair), 1_452);
+    assert_eq!((mtu(&mut pair), pair.too_large), (1_452, 3));
     assert_eq!(pair.client().stats().packets_lost, 0, "probes are not counted");
     assert!(pair.client().paths()[0].window > 100_000, "nor are they congestion");
 }
@@ -124,19 +134,18 @@ fn a_narrow_network_behind_a_wide_link_loses_probes_and_no_data() {
 /// What one path carries must fit the others, or it could not be mended there.
 #[test]
 fn a_second_path_brings_the_usual_size_back() {
-    let mut pair = short_pair();
-    pair.transfer(1_000_000, Duration::from_secs(1));
-    answer(&mut pair, JUMBO);
-    pair.transfer(1_000_000, Duration::from_secs(1));
-    assert_eq!(mtu(&mut pair), JUMBO);
-    pair.open_path(2);
-    assert_eq!(mtu(&mut pair), 1_452);
-    pair.transfer(1_000_000, Duration::from_secs(1));
-    assert_eq!(pair.client().poll_link_question(), None);
-    let mut pair = short_pair();
-    pair.open_path(2);
-    pair.transfer(3_000_000, Duration::from_secs(1));
-    assert_eq!(pair.client().poll_link_question(), None);
+    for mut pair in [jumbo_pair(), short_pair()] {
+        let second = pair.open_path(2);
+        assert_eq!(mtu(&mut pair), 1_452);
+        pair.transfer(3_000_000, Duration::from_secs(1));
+        assert_eq!(pair.client().poll_link_question(), None);
+        let now = pair.now;
+        pair.client().close_path(now, second, 0u8.into()).unwrap();
+        pair.run(Duration::from_secs(2));
+        assert_eq!(pair.client().paths().len(), 1);
+        pair.transfer(1_000_000, Duration::from_secs(1));
+        assert_eq!((pair.client().poll_link_question(), mtu(&mut pair)), (None, 1_452), "for good");
+    }
 }
 
 /// A millisecond of them would fill a socket's buffer (docs/decisions/0038-packets-that-gather.md).
@@ -154,11 +163,7 @@ fn jumbo_datagrams_do_not_gather() {
 /// The route leads elsewhere, where large datagrams vanish: all that was sent arrives.
 #[test]
 fn a_route_that_becomes_narrow_is_noticed() {
-    let mut pair = short_pair();
-    pair.transfer(1_000_000, Duration::from_secs(1));
-    answer(&mut pair, JUMBO);
-    pair.transfer(1_000_000, Duration::from_secs(1));
-    assert_eq!(mtu(&mut pair), JUMBO);
+    let mut pair = jumbo_pair();
     pair.largest = 1_472;
     pair.transfer(1_000_000, Duration::from_secs(5));
     assert!(mtu(&mut pair) <= 1_452);

@@ -14,7 +14,7 @@ const STRETCH: u32 = 256;
 const BETWEEN_GAPS: u32 = 128;
 /// Datagrams of a run have at most so many bytes: of jumbo ones, those of a millisecond would fill a
 /// socket's buffer of the usual size.
-pub(super) const LARGEST_GATHERED: u64 = 1_500;
+const LARGEST_GATHERED: u64 = 1_500;
 /// Silence that ends a run: who sent all there was has left the rest of the time to us.
 const SILENCE: Duration = Duration::from_millis(20);
 
@@ -69,9 +69,9 @@ impl BulkRun {
 
 impl Connection {
     /// The time between two packets of stream data, in the mean over the last hundreds, if for long
-    /// nothing has happened but that such packets came: at least 512 of them, in order on every path,
-    /// without a silence of more than 20 ms, and with nothing sent meanwhile but ACKs, credit and
-    /// probes. `None` otherwise.
+    /// nothing has happened but that such packets came: at least 512 of them, in order on every path, in
+    /// datagrams of at most 1,500 bytes, without a silence of more than 20 ms, and with nothing sent
+    /// meanwhile but ACKs, credit and probes. `None` otherwise.
     ///
     /// Who reads the socket may then let packets gather for a fraction of a round trip, which saves
     /// wake-ups and ACKs (docs/decisions/0038-packets-that-gather.md). Packets that are missing end
@@ -81,10 +81,18 @@ impl Connection {
         self.bulk.interval()
     }
 
-    /// A packet has come where `expected` was the number that is next on its path.
-    pub(super) fn note_arrival(&mut self, now: Instant, number: u64, expected: u64, has_stream_data: bool) {
-        let goes_on = number.checked_sub(expected).is_some_and(|missing| self.bulk.may_follow(missing));
-        if !goes_on {
+    /// A packet has come in a datagram of `size` bytes, where `expected` was the number that is next on
+    /// its path.
+    pub(super) fn note_arrival(
+        &mut self,
+        now: Instant,
+        number: u64,
+        expected: u64,
+        size: u64,
+        has_stream_data: bool,
+    ) {
+        let in_order = number.checked_sub(expected).is_some_and(|missing| self.bulk.may_follow(missing));
+        if !in_order || size > LARGEST_GATHERED {
             self.bulk.end();
         } else if has_stream_data {
             self.bulk.on_data(now);
@@ -104,13 +112,15 @@ mod tests {
         *,
     };
 
+    const SIZE: u64 = 1_452;
+
     fn at(micros: u64) -> Instant {
         Instant::ORIGIN + Duration::from_micros(micros)
     }
 
     /// Packets of stream data without a gap, one every `interval` microseconds.
     fn receive(connection: &mut Connection, from: u64, interval: u64, packets: u64) {
-        (0..packets).for_each(|n| connection.note_arrival(at(from + interval * n), n, n, true));
+        (0..packets).for_each(|n| connection.note_arrival(at(from + interval * n), n, n, SIZE, true));
     }
 
     fn after(packets: u64) -> Connection {
@@ -126,28 +136,29 @@ mod tests {
         assert_eq!(after(511).bulk_interval(), None);
         assert_eq!(after(512).bulk_interval(), EVERY_100_US);
         let mut connection = after(600);
-        connection.note_arrival(at(60_010), 600, 600, false);
+        connection.note_arrival(at(60_010), 600, 600, SIZE, false);
         assert_eq!(connection.bulk_interval(), EVERY_100_US, "credit, repair");
     }
 
     #[test]
     fn a_number_that_the_sender_left_out_does_not_end_it() {
         let mut connection = after(600);
-        connection.note_arrival(at(60_000), 601, 600, true);
+        connection.note_arrival(at(60_000), 601, 600, SIZE, true);
         receive(&mut connection, 60_100, 100, 127);
         assert_eq!(connection.bulk_interval(), EVERY_100_US);
-        connection.note_arrival(at(72_800), 730, 729, true);
+        connection.note_arrival(at(72_800), 730, 729, SIZE, true);
         assert_eq!(connection.bulk_interval(), EVERY_100_US);
-        connection.note_arrival(at(72_900), 732, 731, true);
+        connection.note_arrival(at(72_900), 732, 731, SIZE, true);
         assert_eq!(connection.bulk_interval(), None, "too soon after another");
     }
 
     #[test]
     fn gaps_silence_and_the_applications_words_end_it() {
-        let ends: [fn(&mut Connection); 5] = [
-            |connection| connection.note_arrival(at(60_000), 602, 600, true),
-            |connection| connection.note_arrival(at(60_000), 598, 600, true),
-            |connection| connection.note_arrival(at(80_000), 600, 600, true),
+        let ends: [fn(&mut Connection); 6] = [
+            |connection| connection.note_arrival(at(60_000), 602, 600, SIZE, true),
+            |connection| connection.note_arrival(at(60_000), 598, 600, SIZE, true),
+            |connection| connection.note_arrival(at(80_000), 600, 600, SIZE, true),
+            |connection| connection.note_arrival(at(60_000), 600, 600, 8_972, true),
             |connection| _ = tests::receive(connection, b"\x30datagram").unwrap(),
             Connection::end_bulk_run,
         ];

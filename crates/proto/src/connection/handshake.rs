@@ -348,7 +348,7 @@ impl Connection {
         self.queue_control(ControlFrame::NewToken)
     }
 
-    fn clamp_mtu(&mut self, peer_limit: u64) {
+    pub(super) fn clamp_mtu(&mut self, peer_limit: u64) {
         let limit = u16::try_from(peer_limit).unwrap_or(u16::MAX).max(1_200);
         self.config.max_datagram_size = self.config.max_datagram_size.min(limit);
         self.config.jumbo_datagram_size = self.config.jumbo_datagram_size.min(limit);

@@ -2,7 +2,7 @@
 
 use units::Instant;
 
-use super::{ACK_DELAY_EXPONENT, Connection, bulk::LARGEST_GATHERED, close::State, migration::Located};
+use super::{ACK_DELAY_EXPONENT, Connection, close::State, migration::Located};
 use crate::{
     ConnectionId, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
@@ -243,11 +243,7 @@ impl Connection {
         });
         match result {
             Ok(Contents { ack_eliciting, stream_data, .. }) => {
-                if arrived.size > LARGEST_GATHERED {
-                    self.end_bulk_run();
-                } else {
-                    self.note_arrival(now, number, expected, stream_data);
-                }
+                self.note_arrival(now, number, expected, arrived.size, stream_data);
                 if let Some(path) = self.paths.get_mut(&id) {
                     let delay = path.ack_delay();
                     path.received_mut().on_packet(now, number, ack_eliciting, arrived.ecn, delay);

@@ -64,6 +64,21 @@ pub(super) fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, T
 }
 
 #[test]
+fn the_peer_bounds_every_size_of_datagrams() {
+    let mut client = client();
+    client.clamp_mtu(65_527);
+    let sizes = |c: &Connection| {
+        let TransportConfig { initial_datagram_size, max_datagram_size, jumbo_datagram_size, .. } = c.config;
+        (initial_datagram_size, max_datagram_size, jumbo_datagram_size)
+    };
+    assert_eq!(sizes(&client), (1_200, 1_452, 32_752));
+    client.clamp_mtu(9_000);
+    assert_eq!(sizes(&client), (1_200, 1_452, 9_000));
+    client.clamp_mtu(1_000);
+    assert_eq!(sizes(&client), (1_200, 1_200, 1_200));
+}
+
+#[test]
 fn a_rebuilt_packet_is_read_and_reported() {
     let mut client = client();
     client

@@ -7,8 +7,8 @@
 //! [`SEARCH_AGAIN`].
 //!
 //! Where the local link carries packets larger than Ethernet's, as jumbo frames and loopback do, and
-//! the path is short, one size beyond the bound is tried, and the path stays as it is if that does
-//! not get through (docs/decisions/0041-jumbo-datagrams.md).
+//! the path is short, the link's size is tried, in steps where the window holds no more, and the path
+//! stays as it is where that does not get through (docs/decisions/0041-jumbo-datagrams.md).
 //!
 //! A path that stops to carry what it used to, a black hole, shows by full datagrams that get lost
 //! again and again while smaller ones arrive, or by silence. It goes back to 1,200 bytes and
@@ -295,6 +295,14 @@ mod tests {
         (mtu.current(), probes)
     }
 
+    /// All of the usual 1,452 bytes gets through, and the link is known to carry `size`.
+    fn on_link_of(size: u16) -> MtuSearch {
+        let mut mtu = MtuSearch::new(1_452, 1_452);
+        assert!(mtu.ask_for_link());
+        mtu.on_link(size);
+        mtu
+    }
+
     #[test]
     fn one_delivered_probe_is_enough() {
         let mut mtu = MtuSearch::new(1_200, 1_452);
@@ -354,23 +362,17 @@ mod tests {
     /// A host with jumbo frames behind a router without.
     #[test]
     fn a_wide_link_before_a_narrow_one_costs_three_probes() {
-        let mut mtu = MtuSearch::new(1_452, 1_452);
-        assert!(mtu.ask_for_link());
-        mtu.on_link(8_972);
+        let mut mtu = on_link_of(8_972);
         assert_eq!(search(&mut mtu, NOW, 1_452), (1_452, 3));
         assert_eq!(mtu.due(NOW + SEARCH_AGAIN, ROOM), None);
-        let mut mtu = MtuSearch::new(1_452, 1_452);
-        assert!(mtu.ask_for_link());
-        mtu.on_link(1_452);
+        let mut mtu = on_link_of(1_452);
         assert_eq!(mtu.due(NOW, ROOM), None, "a link like any other");
     }
 
     /// The first window holds ten packets of 1,452 bytes.
     #[test]
     fn a_young_window_leads_there_in_steps() {
-        let mut mtu = MtuSearch::new(1_452, 1_452);
-        assert!(mtu.ask_for_link());
-        mtu.on_link(32_752);
+        let mut mtu = on_link_of(32_752);
         assert_eq!(mtu.due(NOW, 2_000), None, "hardly more than it carries");
         for (room, step) in [(14_520, 14_520), (29_040, 29_040), (65_504, 32_752)] {
             assert_eq!(mtu.due(NOW, room), Some(step));
@@ -383,9 +385,7 @@ mod tests {
     /// Its packets are larger than Ethernet's, but not as large as the link's.
     #[test]
     fn a_step_that_is_too_large_ends_at_the_one_before() {
-        let mut mtu = MtuSearch::new(1_452, 1_452);
-        assert!(mtu.ask_for_link());
-        mtu.on_link(32_752);
+        let mut mtu = on_link_of(32_752);
         for (room, arrives) in [(14_520, true), (29_040, false), (29_040, false), (29_060, false)] {
             let step = mtu.due(NOW, room).unwrap();
             mtu.on_sent();
@@ -397,9 +397,7 @@ mod tests {
     /// The route has become a narrow one after all.
     #[test]
     fn a_black_hole_beyond_leads_back_to_what_is_usual() {
-        let mut mtu = MtuSearch::new(1_452, 1_452);
-        assert!(mtu.ask_for_link());
-        mtu.on_link(8_972);
+        let mut mtu = on_link_of(8_972);
         assert_eq!(search(&mut mtu, NOW, 9_000), (8_972, 1));
         assert!(mtu.on_silence(NOW, 3));
         assert_eq!(search(&mut mtu, NOW + BLACK_HOLE_PAUSE, 1_472), (1_452, 1 + 3));

@@ -49,6 +49,8 @@ pub(crate) struct Pair {
     pub(crate) delay: Delays,
     /// Larger datagrams vanish.
     pub(crate) largest: usize,
+    /// How many have.
+    pub(crate) too_large: u64,
 }
 
 impl Pair {
@@ -77,6 +79,7 @@ impl Pair {
             lose: Box::new(|_, _| false),
             delay: Box::new(|_, _| Duration::from_millis(1)),
             largest: 65_535,
+            too_large: 0,
         }
     }
 
@@ -108,7 +111,9 @@ impl Pair {
             assert!(out.len() <= 65_507, "a batch of {} bytes is more than one system call", out.len());
             for datagram in out.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
                 self.sent += 1;
-                if (self.lose)(self.sent, &transmit.path) || datagram.len() > self.largest {
+                let too_large = datagram.len() > self.largest;
+                self.too_large += u64::from(too_large);
+                if (self.lose)(self.sent, &transmit.path) || too_large {
                     continue;
                 }
                 let seen = NetworkPath { local: transmit.path.remote, remote: transmit.path.local };
