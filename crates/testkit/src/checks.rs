@@ -139,6 +139,8 @@ pub struct Checks {
     accounts: Accounts,
     closing: Closing,
     mtu: u16,
+    /// What the mtu may become where the host's own link carries more.
+    jumbo: u16,
     /// There is always a deadline, which says nothing.
     keeps_alive: bool,
 }
@@ -155,6 +157,7 @@ impl Checks {
             accounts: Accounts::default(),
             closing: Closing::default(),
             mtu: transport.max_datagram_size,
+            jumbo: transport.jumbo_datagram_size,
             keeps_alive: transport.keep_alive.is_some(),
         }
     }
@@ -178,6 +181,11 @@ impl Checks {
         self.amplification.on_arrival(path, size);
         self.accounts.on_arrival(path, size);
         self.liveness.on_arrival();
+    }
+
+    /// The connection was told that its host's own link carries datagrams of `size` bytes.
+    pub fn on_link_size(&mut self, size: u16) {
+        self.mtu = self.mtu.max(size.min(self.jumbo));
     }
 
     /// `poll_transmit` answered: `bytes` lie in the buffer, `asked` datagrams were allowed. The

@@ -83,6 +83,10 @@ impl Scenario {
         let mut pause = || if draw.chance(0.15) { draw.millis(1, 300) } else { Duration::ZERO };
         let reader_pause = [pause(), pause()];
         additions(&mut draw, &paths, [&mut client, &mut server], &mut operations);
+        let mut draw = Draw(Seed(seed).stream("jumbo"));
+        if draw.chance(0.1) {
+            jumbo(&mut draw, &mut paths[0], [&mut client, &mut server], &mut operations);
+        }
         operations.sort_by_key(|(at, _)| *at);
         Self { seed, paths, client, server, operations, reader_pause }
     }
@@ -111,7 +115,7 @@ fn path(draw: &mut Draw) -> PathPlan {
         link = link.outage(from, from + draw.millis(10, 3_000), kind);
     }
     let (up, down) = (loss(draw), loss(draw));
-    PathPlan { up: link.clone().loss(up), down: link.loss(down), mtu: ETHERNET }
+    PathPlan { up: link.clone().loss(up), down: link.loss(down), mtu: ETHERNET, local_mtu: ETHERNET }
 }
 
 /// Nothing, a little, or up to 30 %, independently or in bursts.
@@ -372,6 +376,49 @@ fn additions(
     if draw.chance(0.06) && paths.len() > 1 && !removes {
         let path = draw.between(1, paths.len() as u64 - 1) as usize;
         operations.push((draw.millis(0, 2_000), Operation::Mtu(path, draw.between(300, 1_199) as u16)));
+    }
+}
+
+/// The first path is so short and so busy that its hosts ask for the sizes that their own links
+/// carry, which the network between them carries as well, or does not, or for a while.
+fn jumbo(
+    draw: &mut Draw,
+    path: &mut PathPlan,
+    sides: [&mut TransportConfig; 2],
+    operations: &mut Vec<(Duration, Operation)>,
+) {
+    let (rate, delay) = (BitRate(draw.scale(20_000, 2_000_000) * 1_000), draw.micros(10, 1_000));
+    let spared = draw.chance(0.7);
+    for link in [&mut path.up, &mut path.down] {
+        let plain = if spared { LinkConfig::new() } else { link.clone().jitter(Duration::ZERO) };
+        *link = plain.rate(rate).delay(delay);
+    }
+    path.local_mtu = draw.of(&[4_000, 8_972, 8_972, 16_000, 65_507]);
+    path.mtu = match draw.between(0, 3) {
+        0 => ETHERNET,
+        1 => draw.between(u64::from(ETHERNET), u64::from(path.local_mtu)) as u16,
+        _ => path.local_mtu,
+    };
+    for transport in sides {
+        transport.max_datagram_size = TransportConfig::default().max_datagram_size;
+        if draw.chance(0.3) {
+            transport.jumbo_datagram_size = draw.scale(1_452, 65_000) as u16;
+        }
+        transport.receive_window = transport.receive_window.max(100_000);
+        transport.stream_receive_window = transport.stream_receive_window.max(50_000);
+    }
+    // More than it takes to be busy, and to be seen to lose nothing.
+    let opener = draw.side();
+    let plan = StreamPlan::exchange(opener, draw.scale(1, 2_000_000), draw.scale(400_000, 4_000_000));
+    operations.push((Duration::ZERO, Operation::Stream(plan)));
+    for (at, operation) in operations.iter_mut() {
+        if matches!(operation, Operation::OpenPath(_)) && at.is_zero() {
+            *at = Duration::from_micros(draw.scale(1_000, 2_000_000));
+        }
+    }
+    if draw.chance(0.3) {
+        let mtu = draw.between(u64::from(ETHERNET), u64::from(path.mtu)) as u16;
+        operations.push((draw.millis(0, 500), Operation::Mtu(0, mtu)));
     }
 }
 

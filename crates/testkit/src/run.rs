@@ -162,6 +162,7 @@ impl<'a> Run<'a> {
             .collect();
         for (network, plan) in networks.iter().zip(&scenario.paths) {
             world.set_mtu(network.local, network.remote, plan.mtu);
+            world.set_local_mtu(network.local, network.remote, plan.local_mtu);
         }
         arm_from_the_start(&mut world, &networks, scenario);
         let client = world.connect(client_host, &forgetful(&scenario.client), networks[0]);

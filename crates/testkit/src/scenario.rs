@@ -35,6 +35,8 @@ pub struct PathPlan {
     pub down: LinkConfig,
     /// UDP payload of the largest datagram that passes.
     pub mtu: u16,
+    /// UDP payload of the largest datagram that the hosts' own links carry, which they know.
+    pub local_mtu: u16,
 }
 
 /// What a scenario's sides are set to unless it says otherwise: the transport's defaults, with an
@@ -46,7 +48,7 @@ pub fn default_transport() -> TransportConfig {
 impl PathPlan {
     /// The same both ways.
     pub fn symmetric(link: &LinkConfig) -> Self {
-        Self { up: link.clone(), down: link.clone(), mtu: ETHERNET }
+        Self { up: link.clone(), down: link.clone(), mtu: ETHERNET, local_mtu: ETHERNET }
     }
 }
 

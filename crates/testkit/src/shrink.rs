@@ -102,6 +102,8 @@ impl<F: FnMut(&Scenario) -> bool> Shrinker<F> {
         for path in 0..self.best.paths.len() {
             changed |=
                 self.attempt_change(|s| core::mem::replace(&mut s.paths[path].mtu, ETHERNET) != ETHERNET);
+            changed |= self
+                .attempt_change(|s| core::mem::replace(&mut s.paths[path].local_mtu, ETHERNET) != ETHERNET);
             changed |= self.attempt_change(|s| {
                 let (up, down) = (s.paths[path].up.clone(), &mut s.paths[path].down);
                 core::mem::replace(down, up.clone()) != up

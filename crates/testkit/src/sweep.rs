@@ -158,4 +158,5 @@ const PATH_EVENTS: &[Event<PathStats>] = &[
     ("~ congestion marks failed validation", |p| p.ecn == proto::EcnState::Failed),
     ("~ CE marks reported", |p| p.ecn_ce > 0),
     ("~ MTU raised", |p| p.mtu > 1_200),
+    ("~ MTU beyond Ethernet's", |p| p.mtu > 1_500),
 ];

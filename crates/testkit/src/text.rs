@@ -7,6 +7,7 @@
 //! server max_paths=2
 //! pause client 20ms
 //! path mtu=1300 link=rate=10mbit,delay=20ms
+//! path mtu=8972 local_mtu=8972 link=rate=1gbit,delay=1ms
 //! path up=rate=1mbit down=rate=5mbit,loss=0.02
 //! at 0s open-path 1
 //! at 0s stream client bi 2000 back 30000/reset@100 priority 1
@@ -70,6 +71,9 @@ fn write_path(path: &PathPlan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if path.mtu != ETHERNET {
         write!(f, " mtu={}", path.mtu)?;
     }
+    if path.local_mtu != ETHERNET {
+        write!(f, " local_mtu={}", path.local_mtu)?;
+    }
     if path.up == path.down {
         writeln!(f, " link={}", path.up)
     } else {
@@ -132,12 +136,14 @@ fn read_path(words: &mut Words<'_>) -> Result<PathPlan, String> {
     for word in words.0.by_ref() {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("`{word}` is not key=value"))?;
         let link = || value.parse::<LinkConfig>().map_err(|error| error.to_string());
+        let size = || value.parse::<u16>().map_err(|_| format!("`{value}` is not a size in bytes"));
         match key {
-            "mtu" => path.mtu = value.parse().map_err(|_| format!("`{value}` is not a size in bytes"))?,
+            "mtu" => path.mtu = size()?,
+            "local_mtu" => path.local_mtu = size()?,
             "link" => (path.up, path.down) = (link()?, link()?),
             "up" => path.up = link()?,
             "down" => path.down = link()?,
-            _ => return Err(format!("`{key}` is none of mtu, link, up, down")),
+            _ => return Err(format!("`{key}` is none of mtu, local_mtu, link, up, down")),
         }
     }
     Ok(path)

@@ -92,6 +92,8 @@ pub struct World {
     addresses: BTreeMap<SocketAddr, HostId>,
     /// Largest datagram between two addresses, where there is a limit; larger ones vanish.
     mtus: BTreeMap<(SocketAddr, SocketAddr), usize>,
+    /// What hosts know of their own links towards others: the largest datagram that they carry.
+    local_mtus: BTreeMap<(SocketAddr, SocketAddr), u16>,
     ecn: BTreeMap<(SocketAddr, SocketAddr), EcnTreatment>,
     checked: bool,
     violation: Option<Violation>,
@@ -116,6 +118,7 @@ impl World {
             hosts: Vec::new(),
             addresses: BTreeMap::new(),
             mtus: BTreeMap::new(),
+            local_mtus: BTreeMap::new(),
             ecn: BTreeMap::new(),
             checked,
             violation: None,
@@ -169,6 +172,13 @@ impl World {
     pub fn set_mtu(&mut self, a: SocketAddr, b: SocketAddr, mtu: u16) {
         self.mtus.insert((a, b), usize::from(mtu));
         self.mtus.insert((b, a), usize::from(mtu));
+    }
+
+    /// Lets two hosts know that their own links towards each other carry datagrams of up to `mtu`
+    /// bytes of UDP payload; the network between them may carry less.
+    pub fn set_local_mtu(&mut self, a: SocketAddr, b: SocketAddr, mtu: u16) {
+        self.local_mtus.insert((a, b), mtu);
+        self.local_mtus.insert((b, a), mtu);
     }
 
     /// Lets the network between two addresses meddle with marks, in both directions, or leave them
@@ -474,6 +484,7 @@ impl World {
     /// Does what a connection asks for, in the order that [`Connection`] prescribes; returns how
     /// many datagrams left.
     fn drive(&mut self, id: ConnectionId) -> u64 {
+        self.tell_link_size(id);
         let now = self.now();
         let mut sent = 0;
         let mut out = core::mem::take(&mut self.out);
@@ -514,6 +525,21 @@ impl World {
         self.out = out;
         self.collect_events(id);
         sent
+    }
+
+    /// Answers what a connection asks of its host's own links.
+    fn tell_link_size(&mut self, id: ConnectionId) {
+        let Some(side) = self.hosts[id.host.0].connections.get_mut(&id.handle) else { return };
+        let Some((path, NetworkPath { local, remote })) = side.connection.poll_link_question() else {
+            return;
+        };
+        let remote = self.inside.get(&remote).copied().unwrap_or(remote);
+        if let Some(&size) = self.local_mtus.get(&(local, remote)) {
+            side.connection.on_link_size(path, size);
+            if let Some(checks) = &mut side.checks {
+                checks.on_link_size(size);
+            }
+        }
     }
 
     fn collect_events(&mut self, id: ConnectionId) {

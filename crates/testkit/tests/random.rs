@@ -70,6 +70,7 @@ fn random_scenarios() {
         "~ path closed by the peer",
         "~ malformed packet received",
         "~ datagram dropped unread",
+        "~ MTU beyond Ethernet's",
         "replay",
         "sleep",
         "close",
