@@ -55,7 +55,7 @@ pub struct Pair {
     pub wire: VecDeque<Flight>,
     /// Whether everything is lost from now on.
     pub cut: bool,
-    config: TransportConfig,
+    config: Arc<TransportConfig>,
 }
 
 /// An address of this machine.

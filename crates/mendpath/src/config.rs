@@ -35,21 +35,21 @@ macro_rules! shared_setters {
         /// What to do with spare window about packets that may be lost.
         #[must_use]
         pub fn recovery(mut self, kind: RecoveryKind) -> Self {
-            self.transport.recovery = kind;
+            self.transport_mut().recovery = kind;
             self
         }
 
         /// The congestion controller of every path.
         #[must_use]
         pub fn congestion(mut self, kind: ControllerKind) -> Self {
-            self.transport.controller = kind;
+            self.transport_mut().controller = kind;
             self
         }
 
         /// How new data is shared out to paths.
         #[must_use]
         pub fn scheduler(mut self, kind: SchedulerKind) -> Self {
-            self.transport.scheduler = kind;
+            self.transport_mut().scheduler = kind;
             self
         }
 
@@ -57,7 +57,7 @@ macro_rules! shared_setters {
         /// both peers counts.
         #[must_use]
         pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-            self.transport.max_idle_timeout = timeout;
+            self.transport_mut().max_idle_timeout = timeout;
             self
         }
 
@@ -65,7 +65,7 @@ macro_rules! shared_setters {
         /// forgets the connection.
         #[must_use]
         pub fn keep_alive(mut self, interval: Duration) -> Self {
-            self.transport.keep_alive = Some(interval);
+            self.transport_mut().keep_alive = Some(interval);
             self
         }
 
@@ -73,23 +73,23 @@ macro_rules! shared_setters {
         /// what they may cost in memory here, and on one stream at most, if it is read fast enough.
         #[must_use]
         pub fn receive_windows(mut self, connection: u64, stream: u64) -> Self {
-            self.transport.receive_window = connection;
-            self.transport.stream_receive_window = stream;
+            self.transport_mut().receive_window = connection;
+            self.transport_mut().stream_receive_window = stream;
             self
         }
 
         /// Streams that the peer may have open at a time, bidirectional and unidirectional.
         #[must_use]
         pub fn max_streams(mut self, bidi: u64, uni: u64) -> Self {
-            self.transport.max_concurrent_bidi = bidi;
-            self.transport.max_concurrent_uni = uni;
+            self.transport_mut().max_concurrent_bidi = bidi;
+            self.transport_mut().max_concurrent_uni = uni;
             self
         }
 
         /// Paths that may be open at a time.
         #[must_use]
         pub fn max_paths(mut self, paths: u32) -> Self {
-            self.transport.max_paths = paths;
+            self.transport_mut().max_paths = paths;
             self
         }
 
@@ -97,7 +97,7 @@ macro_rules! shared_setters {
         #[cfg(feature = "qlog")]
         #[must_use]
         pub fn qlog(mut self, directory: crate::QlogDirectory) -> Self {
-            self.transport.observe = Some(Arc::new(directory));
+            self.transport_mut().observe = Some(Arc::new(directory));
             self
         }
 
@@ -113,13 +113,13 @@ macro_rules! shared_setters {
         /// setters.
         #[must_use]
         pub fn transport(mut self, transport: TransportConfig) -> Self {
-            self.transport = transport;
+            self.transport = transport.into();
             self
         }
 
         /// The transport parameters, to change some.
         pub fn transport_mut(&mut self) -> &mut TransportConfig {
-            &mut self.transport
+            Arc::make_mut(&mut self.transport)
         }
     };
 }
@@ -131,7 +131,7 @@ macro_rules! shared_setters {
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     tls: rustls::ClientConfig,
-    transport: TransportConfig,
+    transport: Arc<TransportConfig>,
     tokens: Arc<TokenStore>,
 }
 
@@ -160,7 +160,7 @@ impl ClientConfig {
     /// It must allow TLS 1.3 with AES-128-GCM, which every QUIC handshake begins with; otherwise
     /// connecting fails. Its application protocols are kept.
     pub fn with_tls(tls: rustls::ClientConfig) -> Self {
-        Self { tls, transport: TransportConfig::default(), tokens: Arc::default() }
+        Self { tls, transport: Arc::default(), tokens: Arc::default() }
     }
 
     fn from_tls(tls: rustls::ClientConfig) -> Self {
@@ -202,7 +202,7 @@ impl ClientConfig {
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     tls: rustls::ServerConfig,
-    transport: TransportConfig,
+    transport: Arc<TransportConfig>,
     max_connections: usize,
     max_half_open: usize,
     handshake_timeout: Duration,
@@ -251,7 +251,7 @@ impl ServerConfig {
     pub fn with_tls(tls: rustls::ServerConfig) -> Self {
         Self {
             tls,
-            transport: TransportConfig::default(),
+            transport: Arc::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
             max_half_open: Self::DEFAULT_MAX_HALF_OPEN,
             handshake_timeout: Self::DEFAULT_HANDSHAKE_TIMEOUT,
@@ -278,7 +278,7 @@ impl ServerConfig {
     /// (RFC 9000 section 9). If not, they may not open further paths either. Default true.
     #[must_use]
     pub fn migration(mut self, allowed: bool) -> Self {
-        self.transport.migration = allowed;
+        self.transport_mut().migration = allowed;
         self
     }
 

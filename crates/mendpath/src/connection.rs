@@ -366,9 +366,8 @@ impl Connection {
     pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionError> {
         let Self { handle, waits } = self;
         let shared = handle.shared();
-        let ended = waits.poll(cx, CLOSED, &shared.closed, || {
-            Ok::<_, std::convert::Infallible>(shared.lock().error.clone())
-        });
+        let ended = waits
+            .poll(cx, CLOSED, &shared.closed, || Ok::<_, std::convert::Infallible>(shared.lock().error()));
         ended.map(|Ok(error)| error)
     }
 
@@ -384,7 +383,7 @@ impl Connection {
 
     /// Why the connection has ended; `None` while it has not.
     pub fn close_reason(&self) -> Option<ConnectionError> {
-        self.shared().lock().error.clone()
+        self.shared().lock().error()
     }
 
     /// The destination connection id of the client's very first packet, in hexadecimal digits: what

@@ -44,8 +44,8 @@ impl SendStream {
         let mut state = handle.shared().lock();
         if state.is_void(early) {
             ending.set(End::Rejected);
-        } else if let Some(lost) = &state.error {
-            ending.set(End::Lost(lost.clone()));
+        } else if let Some(lost) = state.error() {
+            ending.set(End::Lost(lost));
         } else {
             state.senders.insert(id, sender);
         }

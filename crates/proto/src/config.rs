@@ -150,8 +150,8 @@ pub struct ClientConfig {
     /// TLS: TLS 1.3, root certificates or another verifier, ALPN. With `enable_early_data`, tickets
     /// that allow it make [`start_early_data`](crate::Connection::start_early_data) possible.
     pub tls: Arc<rustls::ClientConfig>,
-    /// Transport.
-    pub transport: TransportConfig,
+    /// Transport; its connections share it.
+    pub transport: Arc<TransportConfig>,
     /// Tokens of servers that sent some (RFC 9000 section 8.1.3): configurations that share a store
     /// share the tokens.
     pub tokens: Arc<TokenStore>,
@@ -159,8 +159,8 @@ pub struct ClientConfig {
 
 impl ClientConfig {
     /// A configuration with a token store of its own.
-    pub fn new(tls: Arc<rustls::ClientConfig>, transport: TransportConfig) -> Self {
-        Self { tls, transport, tokens: Arc::default() }
+    pub fn new(tls: Arc<rustls::ClientConfig>, transport: impl Into<Arc<TransportConfig>>) -> Self {
+        Self { tls, transport: transport.into(), tokens: Arc::default() }
     }
 }
 
@@ -193,8 +193,8 @@ pub struct ServerConfig {
     /// `u32::MAX` (0 refuses them). Then whoever lowers limits of the transport must change the
     /// session storage too: tickets promise the old ones (RFC 9000 section 7.4.1).
     pub tls: Arc<rustls::ServerConfig>,
-    /// Transport.
-    pub transport: TransportConfig,
+    /// Transport; its connections share it.
+    pub transport: Arc<TransportConfig>,
     /// Connections that may exist at once; further ones are refused with CONNECTION_REFUSED.
     pub max_connections: usize,
     /// Accepted connections that may wait at once to be let in: their handshake is under way or,
@@ -232,10 +232,10 @@ impl Default for Admission {
 impl ServerConfig {
     /// A configuration with the default limits: 10,000 connections, 1,024 of them half open, for 10
     /// s.
-    pub fn new(tls: Arc<rustls::ServerConfig>, transport: TransportConfig) -> Self {
+    pub fn new(tls: Arc<rustls::ServerConfig>, transport: impl Into<Arc<TransportConfig>>) -> Self {
         Self {
             tls,
-            transport,
+            transport: transport.into(),
             max_connections: 10_000,
             max_half_open: 1_024,
             handshake_timeout: Duration::from_secs(30),

@@ -151,7 +151,8 @@ pub struct Connection {
     side: Side,
     /// See [`original_id`](Self::original_id).
     original: ConnectionId,
-    config: TransportConfig,
+    /// Shared with whoever it is from, as long as the peer takes datagrams as large.
+    config: Arc<TransportConfig>,
     state: State,
     rng: Randomness,
     handshake: Handshake,
@@ -240,7 +241,7 @@ impl Connection {
     ) -> Result<Self, rustls::Error> {
         let wide = &config.transport;
         let transport =
-            config.admission.as_ref().map_or_else(|| wide.clone(), |a| admission::narrow(wide, a));
+            config.admission.as_ref().map_or_else(|| wide.clone(), |a| admission::narrow(wide, a).into());
         let mut parameters = handshake::local_parameters(&transport, local_cid);
         let (original, retry_source) = match client.token {
             AddressToken::Retry(original) => (original, Some(client.destination)),
@@ -270,7 +271,7 @@ impl Connection {
     fn new(
         now: Instant,
         side: Side,
-        config: TransportConfig,
+        config: Arc<TransportConfig>,
         network: NetworkPath,
         local_cid: ConnectionId,
         remote_cid: ConnectionId,

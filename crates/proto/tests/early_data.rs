@@ -175,8 +175,9 @@ fn rejected_early_data_leaves_no_trace() {
 fn a_server_must_not_go_back_on_its_limits() {
     let (client, server) = configs(true);
     visit(&client, &server);
-    let transport = TransportConfig { max_concurrent_uni: 255, ..server.transport.clone() };
-    let (mut pair, _) = early_pair(&client, &ServerConfig { transport, ..server }, b"question");
+    let transport = TransportConfig { max_concurrent_uni: 255, ..(*server.transport).clone() };
+    let (mut pair, _) =
+        early_pair(&client, &ServerConfig { transport: transport.into(), ..server }, b"question");
     pair.run(SECOND);
     let closed = |e: &Event| {
         matches!(

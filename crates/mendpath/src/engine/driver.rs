@@ -55,8 +55,6 @@ pub(super) struct Driver {
     shared: Arc<Shared>,
     /// Datagrams taken from the inbox, not yet handled.
     backlog: VecDeque<Batch>,
-    /// News for the endpoint on their way.
-    outbox: Vec<EndpointEvent>,
     pending: Option<Box<Pending>>,
     timer: Option<Pin<Box<Sleep>>>,
     /// When due timers were last handled.
@@ -68,13 +66,14 @@ pub(super) struct Driver {
     /// Whether that is worth it where others write.
     company: Company,
     /// Datagrams that came and left since.
-    moved: usize,
+    moved: u32,
     /// What comes next may gather before it is taken out of the socket.
     patient: bool,
     /// The transport has nothing more to do.
     drained: bool,
     /// Local addresses from which the operating system refuses to send.
-    failing: BTreeSet<SocketAddr>,
+    #[expect(clippy::box_collection, reason = "hardly ever there, and a task's sizes are 128 bytes apart")]
+    failing: Option<Box<BTreeSet<SocketAddr>>>,
 }
 
 /// The one batch that waits for a full socket.
@@ -101,7 +100,6 @@ impl Driver {
         Self {
             shared,
             backlog: VecDeque::new(),
-            outbox: Vec::new(),
             pending: None,
             timer: None,
             now: Instant::ORIGIN,
@@ -111,7 +109,7 @@ impl Driver {
             moved: 0,
             patient: false,
             drained: false,
-            failing: BTreeSet::new(),
+            failing: None,
         }
     }
 
@@ -162,7 +160,7 @@ impl Driver {
         {
             state.proto.on_link_size(id, size);
         }
-        self.moved += datagrams;
+        self.moved += datagrams as u32;
         let is_bulk = datagrams >= BATCH;
         drop(state);
         if batches > 0 {
@@ -211,7 +209,7 @@ impl Driver {
                 BUFFER.replace(bytes);
                 return Sent::All;
             };
-            self.moved += transmit.segment_size.map_or(1, |segment| transmit.size.div_ceil(segment));
+            self.moved += transmit.segment_size.map_or(1, |segment| transmit.size.div_ceil(segment) as u32);
             if let Some((sent, socket)) = self.send_batch(&transmit, &bytes, 0) {
                 let pending = Pending { transmit, bytes, sent, writable: Box::pin(socket.writable()) };
                 if self.resume(cx, Box::new(pending)).is_pending() {
@@ -229,11 +227,9 @@ impl Driver {
     fn next_transmit(&mut self, bytes: &mut Vec<u8>) -> Option<Transmit> {
         let mut state = self.shared.lock();
         let transmit = state.proto.poll_transmit(clock::now(), BATCH, bytes);
-        while let Some(event) = state.proto.poll_endpoint_event() {
-            self.outbox.push(event);
-        }
+        let news = endpoint_news(&mut state.proto);
         drop(state);
-        self.tell_endpoint();
+        self.tell_endpoint(news);
         transmit
     }
 
@@ -286,7 +282,8 @@ impl Driver {
             debug!(local = %path.local, remote = %path.remote, size = transmit.size, "packet above the link's MTU");
             return;
         }
-        if self.failing.len() < MAX_FAILING && self.failing.insert(path.local) {
+        let failing = self.failing.get_or_insert_default();
+        if failing.len() < MAX_FAILING && failing.insert(path.local) {
             debug!(local = %path.local, remote = %path.remote, %error, "cannot send");
             let event = PathUpdate::LocalFailure { local: path.local, reason: error.to_string() };
             self.shared.lock().announce(event);
@@ -294,7 +291,8 @@ impl Driver {
     }
 
     fn note_success(&mut self, transmit: &Transmit) {
-        if !self.failing.is_empty() && self.failing.remove(&transmit.path.local) {
+        let Some(failing) = &mut self.failing else { return };
+        if failing.remove(&transmit.path.local) {
             debug!(local = %transmit.path.local, "can send again");
             self.shared.lock().announce(PathUpdate::LocalRecovery { local: transmit.path.local });
         }
@@ -305,24 +303,25 @@ impl Driver {
     fn report(&mut self) -> Option<Instant> {
         let shared = self.shared.clone();
         let mut state = shared.lock();
-        while let Some(event) = state.proto.poll_endpoint_event() {
-            self.outbox.push(event);
-        }
+        let news = endpoint_news(&mut state.proto);
         self.drained |= state.proto.is_drained();
-        let is_bulk = std::mem::take(&mut self.moved) >= BATCH;
+        let is_bulk = std::mem::take(&mut self.moved) as usize >= BATCH;
         self.company.on_send(self.now, std::mem::take(&mut state.writers), is_bulk);
         self.tell(&mut state);
         let patient = may_gather(state.proto.bulk_interval());
         if std::mem::replace(&mut self.patient, patient) != patient {
             self.shared.inbox.set_patient(patient);
         }
-        state.proto.poll_timeout()
+        let deadline = state.proto.poll_timeout();
+        drop(state);
+        self.tell_endpoint(news);
+        deadline
     }
 
-    /// Forwards news to the endpoint.
-    fn tell_endpoint(&mut self) {
-        if !self.outbox.is_empty() {
-            self.shared.engine.handle_events(self.shared.handle, std::mem::take(&mut self.outbox));
+    /// Forwards news to the endpoint, which is locked for it.
+    fn tell_endpoint(&self, news: Vec<EndpointEvent>) {
+        if !news.is_empty() {
+            self.shared.engine.handle_events(self.shared.handle, news);
         }
     }
 
@@ -357,6 +356,11 @@ impl Driver {
             deadline => deadline,
         }
     }
+}
+
+/// What the endpoint has to know.
+fn endpoint_news(proto: &mut proto::Connection) -> Vec<EndpointEvent> {
+    std::iter::from_fn(|| proto.poll_endpoint_event()).collect()
 }
 
 /// Handles timers that are due.
@@ -394,7 +398,6 @@ impl Future for Driver {
         let sent = this.send(cx);
         this.expire_closed();
         let deadline = this.report();
-        this.tell_endpoint();
         if this.drained {
             return Poll::Ready(());
         }

@@ -68,12 +68,35 @@ pub(crate) struct State {
     /// The server did not take our early data: streams from that time are void.
     early_rejected: bool,
     /// Why the connection ended.
-    pub(crate) error: Option<ConnectionError>,
+    pub(crate) error: Option<Box<ConnectionError>>,
     path_events: PathEvents,
-    /// Who waits for a path to be validated.
-    path_waiters: BTreeMap<PathId, oneshot::Sender<Result<(), OpenPathError>>>,
-    /// Sockets bound for one path, which close with it.
-    path_sockets: BTreeMap<PathId, Arc<Socket>>,
+    /// What belongs to paths, until they are closed.
+    paths: BTreeMap<PathId, OwnedByPath>,
+}
+
+/// What belongs to one path.
+#[derive(Default)]
+struct OwnedByPath {
+    /// Who waits for it to be validated.
+    waiter: Option<oneshot::Sender<Result<(), OpenPathError>>>,
+    /// The socket that was bound for it, which closes with it.
+    socket: Option<Arc<Socket>>,
+}
+
+impl OwnedByPath {
+    /// Tells who waits, if anybody does.
+    fn tell(&mut self, outcome: Result<(), OpenPathError>) {
+        if let Some(waiter) = self.waiter.take() {
+            let _ = waiter.send(outcome);
+        }
+    }
+
+    /// Exchanges the socket.
+    fn bind(&mut self, socket: Option<Arc<Socket>>) {
+        if let Some(before) = std::mem::replace(&mut self.socket, socket) {
+            before.retire();
+        }
+    }
 }
 
 /// Who hears about paths. Most connections have no listener, and a channel takes kilobytes.
@@ -122,8 +145,7 @@ impl Shared {
             early_rejected: false,
             error: None,
             path_events: PathEvents::Unheard,
-            path_waiters: BTreeMap::new(),
-            path_sockets: BTreeMap::new(),
+            paths: BTreeMap::new(),
         };
         let shared = Self {
             engine,
@@ -186,11 +208,9 @@ impl Shared {
         if state.error.is_some() {
             return;
         }
-        for (_, waiter) in std::mem::take(&mut state.path_waiters) {
-            let _ = waiter.send(Err(error.clone().into()));
-        }
+        state.paths.values_mut().for_each(|path| path.tell(Err(error.clone().into())));
         state.senders.values_mut().for_each(|sender| sender.end(End::Lost(error.clone())));
-        state.error = Some(error);
+        state.error = Some(Box::new(error));
         state.connected = None;
         state.path_events = PathEvents::Over;
         state.receivers.values_mut().filter_map(Option::take).for_each(Waker::wake);
@@ -265,7 +285,12 @@ pub(crate) enum Woken {
 impl State {
     /// `Err` once the connection has ended.
     pub(crate) fn alive(&self) -> Result<(), ConnectionError> {
-        self.error.clone().map_or(Ok(()), Err)
+        self.error().map_or(Ok(()), Err)
+    }
+
+    /// Why the connection ended.
+    pub(crate) fn error(&self) -> Option<ConnectionError> {
+        self.error.as_deref().cloned()
     }
 
     /// A sending side has come to its end.
@@ -308,52 +333,43 @@ impl State {
 
     /// Binds the life of a socket to that of a path.
     pub(crate) fn own_socket(&mut self, path: PathId, socket: Arc<Socket>) {
-        self.path_sockets.insert(path, socket);
+        self.paths.entry(path).or_default().socket = Some(socket);
     }
 
     /// The path left the socket that was bound for it, if there was one, perhaps for another.
     pub(crate) fn replace_socket(&mut self, path: PathId, socket: Option<Arc<Socket>>) {
-        let old = match socket {
-            Some(new) => self.path_sockets.insert(path, new),
-            None => self.path_sockets.remove(&path),
-        };
-        if let Some(old) = old {
-            old.retire();
-        }
+        self.paths.entry(path).or_default().bind(socket);
     }
 
     /// Resolves when the path is validated, or never will be.
     pub(crate) fn watch_path(&mut self, path: PathId) -> oneshot::Receiver<Result<(), OpenPathError>> {
         let (waiter, validated) = oneshot::channel();
-        self.path_waiters.insert(path, waiter);
+        self.paths.entry(path).or_default().waiter = Some(waiter);
         validated
     }
 
     /// Forgets a path that failed, and closes its socket.
     pub(crate) fn forget_path(&mut self, path: PathId) {
-        self.path_waiters.remove(&path);
-        if let Some(socket) = self.path_sockets.remove(&path) {
-            socket.retire();
+        if let Some(mut path) = self.paths.remove(&path) {
+            path.bind(None);
         }
     }
 
     /// The connection is gone: so are the sockets of its paths.
     pub(crate) fn retire_sockets(&mut self) {
-        for (_, socket) in std::mem::take(&mut self.path_sockets) {
-            socket.retire();
-        }
+        std::mem::take(&mut self.paths).values_mut().for_each(|path| path.bind(None));
     }
 
     fn dispatch_path(&mut self, event: PathEvent) {
         match event {
             PathEvent::Validated(path) => {
-                if let Some(waiter) = self.path_waiters.remove(&path) {
-                    let _ = waiter.send(Ok(()));
+                if let Some(path) = self.paths.get_mut(&path) {
+                    path.tell(Ok(()));
                 }
             }
             PathEvent::Closed { path, by_peer, code } => {
-                if let Some(waiter) = self.path_waiters.remove(&path) {
-                    let _ = waiter.send(Err(OpenPathError::Closed { by_peer, code }));
+                if let Some(path) = self.paths.get_mut(&path) {
+                    path.tell(Err(OpenPathError::Closed { by_peer, code }));
                 }
                 self.forget_path(path);
             }

@@ -5,6 +5,8 @@
 //! can be raised later; what cannot, such as the memory for decoding, is kept small in silence,
 //! since none of it is a promise.
 
+use std::sync::Arc;
+
 use super::{Connection, EndpointEvent, event::EndpointEventKind};
 use crate::{
     Admission,
@@ -55,7 +57,7 @@ impl Connection {
     }
 
     /// Begins with what a stranger may use up.
-    pub(super) fn await_admission(&mut self, admission: Admission, wide: &TransportConfig) {
+    pub(super) fn await_admission(&mut self, admission: Admission, wide: &Arc<TransportConfig>) {
         self.awaiting = Some(admission);
         self.config = wide.clone();
         self.repair.decoder.set_budget(admission.decoder_memory.min(wide.repair.decoder_memory));

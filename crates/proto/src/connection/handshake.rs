@@ -1,6 +1,8 @@
 //! The handshake: TLS, the two packet number spaces it runs in, and what follows from the transport
 //! parameters.
 
+use std::sync::Arc;
+
 use rand_chacha::rand_core::RngCore;
 use rustls::quic::Keys;
 use units::{Duration, Instant};
@@ -350,9 +352,14 @@ impl Connection {
 
     pub(super) fn clamp_mtu(&mut self, peer_limit: u64) {
         let limit = u16::try_from(peer_limit).unwrap_or(u16::MAX).max(1_200);
-        self.config.max_datagram_size = self.config.max_datagram_size.min(limit);
-        self.config.jumbo_datagram_size = self.config.jumbo_datagram_size.min(limit);
-        self.config.initial_datagram_size = self.config.initial_datagram_size.min(limit);
+        let config = &self.config;
+        let sizes = [config.max_datagram_size, config.jumbo_datagram_size, config.initial_datagram_size];
+        if sizes.iter().any(|size| *size > limit) {
+            let config = Arc::make_mut(&mut self.config);
+            config.max_datagram_size = config.max_datagram_size.min(limit);
+            config.jumbo_datagram_size = config.jumbo_datagram_size.min(limit);
+            config.initial_datagram_size = config.initial_datagram_size.min(limit);
+        }
         for path in self.paths.values_mut() {
             path.clamp_mtu(limit);
         }

@@ -68,7 +68,7 @@ fn the_peer_bounds_every_size_of_datagrams() {
     let mut client = client();
     client.clamp_mtu(65_527);
     let sizes = |c: &Connection| {
-        let TransportConfig { initial_datagram_size, max_datagram_size, jumbo_datagram_size, .. } = c.config;
+        let TransportConfig { initial_datagram_size, max_datagram_size, jumbo_datagram_size, .. } = *c.config;
         (initial_datagram_size, max_datagram_size, jumbo_datagram_size)
     };
     assert_eq!(sizes(&client), (1_200, 1_452, 32_752));
@@ -127,7 +127,7 @@ fn repair_symbols_do_not_nest() {
 #[test]
 fn blocks_beyond_the_limit_close_and_unknown_paths_are_ignored() {
     let mut client = client();
-    client.config.repair = RepairConfig { k_max: 4, ..RepairConfig::default() };
+    Arc::make_mut(&mut client.config).repair = RepairConfig { k_max: 4, ..RepairConfig::default() };
     let header = RepairHeader {
         path: PathId::ZERO,
         scheme: CodeScheme::ReedSolomon,

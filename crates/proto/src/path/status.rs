@@ -39,7 +39,8 @@ pub(super) struct PathStatuses {
     local: PathStatus,
     local_sequence: u64,
     remote: PathStatus,
-    remote_sequence: Option<u64>,
+    /// The peer's next news has this sequence number, or a larger one.
+    remote_sequence: u64,
 }
 
 impl Path {
@@ -65,8 +66,8 @@ impl Path {
 
     /// What the peer wishes; older news than the latest count for nothing.
     pub(crate) fn on_status(&mut self, sequence: u64, status: PathStatus) {
-        if self.status.remote_sequence.is_none_or(|newest| sequence > newest) {
-            self.status.remote_sequence = Some(sequence);
+        if sequence >= self.status.remote_sequence {
+            self.status.remote_sequence = sequence + 1;
             self.status.remote = status;
         }
     }

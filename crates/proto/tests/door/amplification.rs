@@ -1,5 +1,7 @@
 //! At most three bytes for one until an address is validated (RFC 9000 section 8.1).
 
+use std::sync::Arc;
+
 use mendpath_proto::{AddressValidation, RecoveryKind};
 use units::{Duration, Instant};
 
@@ -80,7 +82,7 @@ fn a_token_lifts_the_limit() {
 fn a_validated_client_that_falls_silent_gets_the_flight_once_and_then_probes() {
     for recovery in [RecoveryKind::None, RecoveryKind::Auto] {
         let mut net = Net::with_certificate(AddressValidation::Always, LARGE);
-        net.server.transport.recovery = recovery;
+        Arc::make_mut(&mut net.server.transport).recovery = recovery;
         net.restart_server();
         let times = std::rc::Rc::new(std::cell::RefCell::new(std::collections::BTreeMap::new()));
         let (seen, mut to_server) = (times.clone(), 0);

@@ -1,5 +1,7 @@
 //! Stateless reset (RFC 9000 section 10.3).
 
+use std::sync::Arc;
+
 use mendpath_proto::{AddressValidation, ConnectionError, NetworkPath};
 use units::Duration;
 
@@ -27,7 +29,7 @@ fn the_clients_of_a_restarted_server_know_within_a_round_trip() {
 #[test]
 fn a_ping_is_enough() {
     let mut net = Net::new(AddressValidation::default());
-    net.client.transport.keep_alive = Some(Duration::from_secs(1).into());
+    Arc::make_mut(&mut net.client.transport).keep_alive = Some(Duration::from_secs(1).into());
     let client = net.establish();
     net.run(Duration::from_secs(2));
     net.restart_server();

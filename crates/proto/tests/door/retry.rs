@@ -1,6 +1,6 @@
 //! Retry (RFC 9000 sections 8.1.2 and 17.2.5).
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use mendpath_proto::{AddressValidation, Admission, ConnectionError, RecoveryKind, TransportErrorCode};
 use units::Duration;
@@ -31,7 +31,7 @@ fn a_client_answers_retry_and_connects() {
 #[test]
 fn a_copied_initial_is_asked_twice_and_accepted_once() {
     let mut net = Net::new(AddressValidation::Always);
-    net.client.transport.recovery = RecoveryKind::Slp;
+    Arc::make_mut(&mut net.client.transport).recovery = RecoveryKind::Slp;
     let client = net.establish();
     let stats = net.hosts[SERVER].endpoint.stats();
     assert_eq!((stats.retries_sent, stats.accepted, stats.half_open), (2, 1, 0));

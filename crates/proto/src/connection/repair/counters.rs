@@ -1,7 +1,7 @@
 //! What decoding has done and cost, of both codes together.
 
 /// What the decoder has done.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) received: u64,
     pub(crate) used: u64,

@@ -28,6 +28,14 @@ use crate::{
 /// Received plaintexts and waiting blocks of one connection.
 pub(crate) struct Decoder {
     budget: u64,
+    /// A connection at rest has none.
+    kept: Option<Box<Kept>>,
+    credit: Credit,
+    counters: Counters,
+}
+
+/// What there may be something to decode with.
+struct Kept {
     sources: SourceLog,
     /// Blocks of scheme 1.
     waiting: WaitingBlocks,
@@ -35,44 +43,65 @@ pub(crate) struct Decoder {
     linear: LinearBlocks,
     /// Symbols of scheme 3.
     windows: Windows,
-    credit: Credit,
-    counters: Counters,
+}
+
+impl Kept {
+    fn new(budget: u64) -> Self {
+        Self {
+            sources: SourceLog::new(budget),
+            waiting: WaitingBlocks::default(),
+            linear: LinearBlocks::default(),
+            windows: Windows::default(),
+        }
+    }
+
+    /// Bytes held.
+    fn memory(&self) -> u64 {
+        self.sources.memory() + self.waiting.memory() + self.linear.memory() + self.windows.memory()
+    }
+
+    /// The bytes held, counted afresh.
+    #[cfg(feature = "fuzzing")]
+    fn recount(&self) -> u64 {
+        self.sources.recount() + self.waiting.recount() + self.linear.recount() + self.windows.recount()
+    }
 }
 
 impl Decoder {
     /// A decoder that holds `budget` bytes at most, for blocks of so many members.
     pub(crate) fn new(budget: u64, largest_block: u8) -> Self {
-        Self {
-            budget,
-            sources: SourceLog::new(budget),
-            waiting: WaitingBlocks::default(),
-            linear: LinearBlocks::default(),
-            windows: Windows::default(),
-            credit: Credit::new(largest_block),
-            counters: Counters::default(),
-        }
+        Self { budget, kept: None, credit: Credit::new(largest_block), counters: Counters::default() }
+    }
+
+    /// What is kept, and what is counted of it.
+    fn open(&mut self) -> (&mut Kept, &mut Counters) {
+        let Self { budget, kept, counters, .. } = self;
+        (kept.get_or_insert_with(|| Box::new(Kept::new(*budget))), counters)
     }
 
     /// Changes how many bytes are kept from now on.
     pub(crate) fn set_budget(&mut self, budget: u64) {
         self.budget = budget;
-        self.sources.set_budget(budget);
+        if let Some(kept) = &mut self.kept {
+            kept.sources.set_budget(budget);
+        }
         self.make_room();
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        Counters { work: self.counters.work + self.sources.moved(), ..self.counters }
+        let moved = self.kept.as_ref().map_or(0, |kept| kept.sources.moved());
+        Counters { work: self.counters.work + moved, ..self.counters }
     }
 
     /// Bytes held.
     pub(crate) fn memory(&self) -> u64 {
-        self.sources.memory() + self.waiting.memory() + self.linear.memory() + self.windows.memory()
+        self.kept.as_ref().map_or(0, |kept| kept.memory())
     }
 
     /// The bytes held, counted afresh: must be what [`memory`](Self::memory) says.
     #[cfg(feature = "fuzzing")]
     pub(crate) fn recount(&self) -> u64 {
-        self.sources.recount() + self.waiting.recount() + self.linear.recount() + self.windows.recount()
+        self.kept.as_ref().map_or(0, |kept| kept.recount())
     }
 
     // ---- what the peer's bytes pay for
@@ -86,7 +115,7 @@ impl Decoder {
     /// nothing is to be done about it.
     pub(crate) fn admits_repair(&mut self, repair: &Repair<'_>) -> bool {
         let (members, len) = match repair.scheme {
-            CodeScheme::Window => self.windows.price(repair),
+            CodeScheme::Window => self.open().0.windows.price(repair),
             _ => (repair.members.packet_count(), repair.symbol.len()),
         };
         let paid = self.credit.spend(members, len, 0);
@@ -116,24 +145,31 @@ impl Decoder {
         self.keep(path, number, plaintext);
         let mut rebuilt = Vec::new();
         let mut from = 0;
-        while let Some(block) = self.waiting.next_ready(&mut from, path, number, &mut self.counters) {
+        while let Some(block) = self.next_ready(&mut from, path, number) {
             rebuilt.extend(self.decode(block));
         }
-        let of_windows = self.windows.on_source(path, number, plaintext, &mut self.counters);
+        let (kept, counters) = self.open();
+        let of_windows = kept.windows.on_source(path, number, plaintext, counters);
         rebuilt.extend(self.keep_all(path, of_windows));
         rebuilt
+    }
+
+    fn next_ready(&mut self, from: &mut usize, path: PathId, number: u64) -> Option<WaitingBlock> {
+        let (kept, counters) = self.open();
+        kept.waiting.next_ready(from, path, number, counters)
     }
 
     /// Takes a repair symbol; `received` tells which packets of the protected path have arrived.
     pub(crate) fn on_repair(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Vec<Rebuilt> {
         self.counters.received += 1;
+        let (kept, counters) = self.open();
         if repair.scheme == CodeScheme::Window {
-            let rebuilt = self.windows.take(repair, &self.sources, &mut self.counters);
+            let rebuilt = kept.windows.take(repair, &kept.sources, counters);
             self.make_room();
             return self.keep_all(repair.path, rebuilt);
         }
-        match self.waiting.take(repair, received, &self.sources, &mut self.counters) {
-            Taken::Useless => self.counters.wasted += 1,
+        match kept.waiting.take(repair, received, &kept.sources, counters) {
+            Taken::Useless => counters.wasted += 1,
             Taken::Waits => self.make_room(),
             Taken::Ready(block) => return self.decode(block),
         }
@@ -142,7 +178,8 @@ impl Decoder {
 
     fn decode(&mut self, block: WaitingBlock) -> Vec<Rebuilt> {
         let path = block.path();
-        let rebuilt = self.waiting.decode(block, &self.sources, &mut self.counters);
+        let (kept, counters) = self.open();
+        let rebuilt = kept.waiting.decode(block, &kept.sources, counters);
         self.keep_all(path, rebuilt)
     }
 
@@ -163,7 +200,8 @@ impl Decoder {
         number: u64,
         plaintext: &[u8],
     ) -> Vec<RebuiltPacket> {
-        let rebuilt = self.linear.on_source(path, number, plaintext, &mut self.sources, &mut self.counters);
+        let (kept, counters) = self.open();
+        let rebuilt = kept.linear.on_source(path, number, plaintext, &mut kept.sources, counters);
         self.make_room();
         rebuilt
     }
@@ -183,7 +221,8 @@ impl Decoder {
         }
         // A sender keeps to half of the budget.
         let max_pinned = self.budget / 4 * 3;
-        let rebuilt = self.linear.on_combination(frame, &mut self.sources, max_pinned, &mut self.counters);
+        let (kept, counters) = self.open();
+        let rebuilt = kept.linear.on_combination(frame, &mut kept.sources, max_pinned, counters);
         self.make_room();
         Some(rebuilt)
     }
@@ -197,7 +236,7 @@ impl Decoder {
     // ---- memory
 
     fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) {
-        self.sources.keep(path, number, plaintext);
+        self.open().0.sources.keep(path, number, plaintext);
         self.make_room();
     }
 
@@ -206,38 +245,45 @@ impl Decoder {
     /// moving the others costs more than that gains. A block of scheme 1 that needs a plaintext
     /// which is gone is found out when it is to be decoded.
     fn make_room(&mut self) {
-        let mut slabs = self.sources.slabs();
-        while self.memory() > self.budget {
+        let Self { budget, kept: Some(kept), counters, .. } = self else { return };
+        let mut slabs = kept.sources.slabs();
+        while kept.memory() > *budget {
             // Pinned plaintexts move to the end: once around is enough to know that the rest is
             // pinned.
-            if slabs > 0 && self.sources.is_mostly_free() && self.sources.evict_oldest() {
+            if slabs > 0 && kept.sources.is_mostly_free() && kept.sources.evict_oldest() {
                 slabs -= 1;
                 continue;
             }
-            if self.linear.drop_oldest(&mut self.sources, &mut self.counters) {
-                slabs = self.sources.slabs();
+            if kept.linear.drop_oldest(&mut kept.sources, counters) {
+                slabs = kept.sources.slabs();
                 continue;
             }
-            let dropped =
-                self.waiting.drop_oldest(&mut self.counters) || self.windows.drop_oldest(&mut self.counters);
+            let dropped = kept.waiting.drop_oldest(counters) || kept.windows.drop_oldest(counters);
             if !dropped {
                 break;
             }
         }
-        self.counters.memory_peak = self.counters.memory_peak.max(self.memory());
+        counters.memory_peak = counters.memory_peak.max(kept.memory());
     }
 
-    /// Nothing has come for long: what was kept in case that the peer protects it is of no use.
+    /// Nothing has come for long: what was kept in case that the peer protects it is of no use, and
+    /// where no block waits either, nothing is left.
     pub(crate) fn rest(&mut self) {
-        self.sources.clear();
-        self.waiting.rest();
+        let Some(kept) = &mut self.kept else { return };
+        kept.sources.clear();
+        kept.waiting.rest();
+        if kept.memory() == 0 {
+            self.counters.work += kept.sources.moved();
+            self.kept = None;
+        }
     }
 
     pub(crate) fn forget_path(&mut self, path: PathId) {
-        self.sources.forget_path(path);
-        self.linear.forget_path(path, &mut self.sources, &mut self.counters);
-        self.waiting.forget_path(path, &mut self.counters);
-        self.windows.forget_path(path, &mut self.counters);
+        let Self { kept: Some(kept), counters, .. } = self else { return };
+        kept.sources.forget_path(path);
+        kept.linear.forget_path(path, &mut kept.sources, counters);
+        kept.waiting.forget_path(path, counters);
+        kept.windows.forget_path(path, counters);
     }
 }
 
@@ -280,5 +326,21 @@ mod tests {
         let rebuilt = receive(&mut decoder, &repair_frame(&[10, 11], &[&new, &lost]));
         assert_eq!(rebuilt, [(11, lost.to_vec())]);
         assert!(decoder.memory() <= 3_600);
+    }
+
+    #[test]
+    fn rest_leaves_nothing_but_blocks_that_wait_and_what_was_counted() {
+        let mut decoder = Decoder::new(100_000, 128);
+        let (one, two) = ([1; 1_000], [2; 1_000]);
+        decoder.on_source(PathId::ZERO, 0, &one);
+        assert_eq!(receive(&mut decoder, &repair_frame(&[0, 1], &[&one, &two])), [(1, two.to_vec())]);
+        let counters = decoder.counters();
+        assert!(counters.work > 0 && counters.rebuilt == 1);
+        decoder.rest();
+        assert!(decoder.kept.is_none());
+        assert_eq!(decoder.counters(), counters);
+        assert!(receive(&mut decoder, &repair_frame(&[2, 3], &[&one, &two])).is_empty());
+        decoder.rest();
+        assert_eq!(decoder.on_source(PathId::ZERO, 2, &one), [(3, two.to_vec())]);
     }
 }

@@ -69,7 +69,7 @@ impl Army {
         let seed_bytes = std::array::from_fn(|at| Seed(seed).child("endpoint", at as u64).0 as u8);
         Ok(Self {
             endpoint: Endpoint::new(None, seed_bytes),
-            config: ClientConfig { tls: tls()?, transport, tokens: Arc::default() },
+            config: ClientConfig::new(tls()?, transport),
             server,
             random: seed,
             out: Vec::new(),
