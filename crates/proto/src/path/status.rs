@@ -72,3 +72,28 @@ impl Path {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use units::Instant;
+
+    use super::*;
+    use crate::{NetworkPath, config::TransportConfig, wire::PathId};
+
+    #[test]
+    fn older_news_and_repeated_ones_count_for_nothing() {
+        let at = |port: u16| ([127, 0, 0, 1], port).into();
+        let network = NetworkPath { local: at(1), remote: at(2) };
+        let mut path = Path::new(PathId::ZERO, network, &TransportConfig::default(), Instant::ORIGIN);
+        // The first ones may well have the number zero.
+        path.on_status(0, PathStatus::Backup);
+        assert!(path.is_backup());
+        path.on_status(5, PathStatus::Available);
+        for sequence in [0, 4, 5] {
+            path.on_status(sequence, PathStatus::Backup);
+            assert!(!path.is_backup(), "{sequence}");
+        }
+        path.on_status(6, PathStatus::Backup);
+        assert!(path.is_backup());
+    }
+}
