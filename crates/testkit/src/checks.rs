@@ -139,7 +139,9 @@ pub struct Checks {
     accounts: Accounts,
     closing: Closing,
     mtu: u16,
-    /// What the mtu may become where the host's own link carries more.
+    /// The same of an only path, whose host may have said that its own link carries more.
+    only_path_mtu: u16,
+    /// What that may come to.
     jumbo: u16,
     /// There is always a deadline, which says nothing.
     keeps_alive: bool,
@@ -157,6 +159,7 @@ impl Checks {
             accounts: Accounts::default(),
             closing: Closing::default(),
             mtu: transport.max_datagram_size,
+            only_path_mtu: transport.max_datagram_size,
             jumbo: transport.jumbo_datagram_size,
             keeps_alive: transport.keep_alive.is_some(),
         }
@@ -185,7 +188,7 @@ impl Checks {
 
     /// The connection was told that its host's own link carries datagrams of `size` bytes.
     pub fn on_link_size(&mut self, size: u16) {
-        self.mtu = self.mtu.max(size.min(self.jumbo));
+        self.only_path_mtu = self.only_path_mtu.max(size.min(self.jumbo));
     }
 
     /// `poll_transmit` answered: `bytes` lie in the buffer, `asked` datagrams were allowed. The
@@ -202,7 +205,7 @@ impl Checks {
         [before, after]: [&[PathStats]; 2],
         connection: &Connection,
     ) -> Result<(), Violation> {
-        let result = self.shape(transmit, bytes, asked).and_then(|datagrams| {
+        let result = self.shape(transmit, bytes, asked, after.len()).and_then(|datagrams| {
             self.liveness.on_transmit(now, datagrams)?;
             self.window.on_transmit(transmit, before, after, connection.is_handshaking())?;
             self.books.on_transmit(before, after, connection)?;
@@ -257,13 +260,14 @@ impl Checks {
     }
 
     /// How many datagrams the answer is, if it is possible.
-    fn shape(&self, transmit: &Transmit, bytes: usize, asked: usize) -> Result<u64, Broken> {
+    fn shape(&self, transmit: &Transmit, bytes: usize, asked: usize, paths: usize) -> Result<u64, Broken> {
+        let mtu = if paths > 1 { self.mtu } else { self.only_path_mtu };
         let segment = transmit.segment_size.unwrap_or(transmit.size);
         let wrong = if transmit.size == 0 || segment == 0 {
             "an empty datagram"
         } else if transmit.size != bytes {
             "the size is not that of the buffer"
-        } else if segment > usize::from(self.mtu).max(1_200) {
+        } else if segment > usize::from(mtu).max(1_200) {
             "a datagram larger than the path carries"
         } else if transmit.size.div_ceil(segment) > asked {
             "more datagrams than asked for"

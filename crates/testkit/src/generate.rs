@@ -83,6 +83,7 @@ impl Scenario {
         let mut pause = || if draw.chance(0.15) { draw.millis(1, 300) } else { Duration::ZERO };
         let reader_pause = [pause(), pause()];
         additions(&mut draw, &paths, [&mut client, &mut server], &mut operations);
+        // Whatever else the language learns, the same seeds have these.
         let mut draw = Draw(Seed(seed).stream("jumbo"));
         if draw.chance(0.1) {
             jumbo(&mut draw, &mut paths[0], [&mut client, &mut server], &mut operations);
