@@ -176,6 +176,11 @@ impl Aimd {
         self.window
     }
 
+    /// What the window was made with, for datagrams of the present size.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// The smallest window in bytes.
     pub(crate) fn floor(&self) -> f64 {
         self.config.minimum_window() as f64

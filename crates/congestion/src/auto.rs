@@ -63,7 +63,6 @@ const BURST: f64 = 2.0;
 #[derive(Clone, Debug)]
 pub struct Auto {
     cubic: Cubic,
-    config: Config,
     base: BaseRtt,
     queueing: Queueing,
     floor: LossFloor,
@@ -94,7 +93,6 @@ impl Auto {
     pub fn new(config: &Config) -> Self {
         Self {
             cubic: Cubic::new(&Config { hystart: false, ..*config }),
-            config: *config,
             base: BaseRtt::default(),
             queueing: Queueing::default(),
             floor: LossFloor::default(),
@@ -146,7 +144,7 @@ impl Auto {
     }
 
     fn packets(&self, bytes: u64) -> f64 {
-        bytes as f64 / self.config.max_datagram_size as f64
+        bytes as f64 / self.cubic.config().max_datagram_size as f64
     }
 
     /// The queue that `delay` shows; `None` before any sample.
@@ -224,7 +222,7 @@ impl Auto {
         match trial.verdict(packets, self.chance.index()) {
             Some(beta) => {
                 let young = self.cubic.in_slow_start()
-                    && self.cubic.window() <= SMALL_WINDOWS * self.config.initial_window();
+                    && self.cubic.window() <= SMALL_WINDOWS * self.cubic.config().initial_window();
                 self.answer(ack.now, ack.largest_sent_at, beta);
                 if young && self.pardons > 0 {
                     self.pardons -= 1;
@@ -306,7 +304,7 @@ impl Auto {
         if !self.base.is_probing() {
             self.flight = [self.flight[1], 0];
         }
-        if ended.is_mostly_lost(self.config.minimum_window()) {
+        if ended.is_mostly_lost(self.cubic.config().minimum_window()) {
             self.on_mostly_lost(ack);
         }
         if let Some(delay) = self.queueing.last_round() {
@@ -466,7 +464,6 @@ impl Controller for Auto {
     }
 
     fn on_mtu(&mut self, max_datagram_size: u64) {
-        self.config.max_datagram_size = max_datagram_size;
         self.cubic.on_mtu(max_datagram_size);
     }
 
@@ -480,7 +477,7 @@ impl Controller for Auto {
     fn window(&self) -> u64 {
         let window = self.cubic.window();
         if let Some((held, _)) = self.held {
-            return window.min(held.max(self.config.minimum_window()));
+            return window.min(held.max(self.cubic.config().minimum_window()));
         }
         if !self.base.is_probing() {
             return window;
@@ -488,7 +485,7 @@ impl Controller for Auto {
         // A window that is larger than what the sender ever has in flight would not be felt, not
         // even half of it.
         let used = window.min(self.flight[0].max(self.flight[1]));
-        (used / 2).max(self.config.minimum_window())
+        (used / 2).max(self.cubic.config().minimum_window())
     }
 
     fn congested_at(&self) -> Option<Instant> {

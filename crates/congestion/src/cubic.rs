@@ -42,7 +42,6 @@ const UNBOUNDED_GROWTH: f64 = 0.05;
 /// RFC 9438's controller: the window follows a cubic function of the time since the last reduction.
 #[derive(Clone, Debug)]
 pub struct Cubic {
-    rules: CubicRules,
     window: Aimd,
     curve: Curve,
     /// What the latest reduction overwrote of the curve (section 4.9).
@@ -110,13 +109,17 @@ impl Cubic {
     /// A controller in slow start with the initial window.
     pub fn new(config: &Config) -> Self {
         Self {
-            rules: config.cubic_rules,
             window: Aimd::new(config),
             curve: Curve::default(),
             undo: None,
             hystart: SlowStartWatch::new(config).map(Box::new),
             part: 1.0,
         }
+    }
+
+    /// What it was made with, for datagrams of the present size.
+    pub(crate) fn config(&self) -> &Config {
+        self.window.config()
     }
 
     /// The window is this part of a flow's, the rest of which grows elsewhere: with segments that
@@ -172,7 +175,7 @@ impl Cubic {
     /// The kernel counts its window in whole segments, and reduces it to two at least: at ten
     /// segments that is a tenth less on average.
     fn counted(&self, window: f64) -> f64 {
-        match self.rules {
+        match self.config().cubic_rules {
             CubicRules::Rfc9438 => window,
             CubicRules::Linux => (window / self.window.segment()).floor().max(2.0) * self.window.segment(),
         }
@@ -204,7 +207,7 @@ impl Cubic {
         epoch.last_ack = ack.now;
         *w_max = Some(epoch.w_max);
 
-        let linux = self.rules == CubicRules::Linux;
+        let linux = self.window.config().cubic_rules == CubicRules::Linux;
         let alpha = if epoch.w_est >= *window_prior && !linux { 1.0 } else { ALPHA };
         epoch.w_est += alpha * segment * bytes / window;
         let elapsed = ack.now - epoch.start;

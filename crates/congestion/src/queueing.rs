@@ -12,6 +12,8 @@
 //!
 //! See docs/decisions/0008-ctcp-delay-signal.md for what else was tried.
 
+use core::num::NonZeroU32;
+
 use units::{Duration, Instant};
 
 use crate::Ack;
@@ -25,9 +27,10 @@ const JITTER_GAIN: f64 = 1.0 / 64.0;
 /// Bounds of the queue that ends slow start.
 const LEAST_QUEUE: Duration = Duration::from_millis(4);
 const MOST_QUEUE: Duration = Duration::from_millis(16);
-/// Distance of the samples that are compared; samples of the current round from which on its own
-/// minimum counts.
+/// Distance of the samples that are compared.
 const LAG: usize = 8;
+/// Samples of the current round from which on its own minimum counts.
+const ENOUGH: NonZeroU32 = NonZeroU32::new(LAG as u32).expect("some");
 
 /// The round-trip times of the last round trips.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +42,7 @@ pub(crate) struct Queueing {
     jitter: f64,
     round_start: Option<Instant>,
     /// Smallest sample and number of samples of the round trip so far.
-    current: Option<(Duration, usize)>,
+    current: Option<(Duration, NonZeroU32)>,
     /// Smallest sample of the round trip before.
     last: Option<Duration>,
 }
@@ -65,8 +68,8 @@ impl Queueing {
         }
         self.latest[self.taken % LAG] = sample;
         self.taken += 1;
-        let (min, samples) = self.current.unwrap_or((sample, 0));
-        self.current = Some((min.min(sample), samples + 1));
+        let taken = self.current.map(|(min, samples)| (min.min(sample), samples.saturating_add(1)));
+        self.current = taken.or(Some((sample, NonZeroU32::MIN)));
         ended
     }
 
@@ -75,7 +78,7 @@ impl Queueing {
     pub(crate) fn delay(&self) -> Option<Duration> {
         let last = self.last;
         match self.current {
-            Some((min, samples)) if samples >= LAG => Some(last.map_or(min, |last| last.min(min))),
+            Some((min, samples)) if samples >= ENOUGH => Some(last.map_or(min, |last| last.min(min))),
             Some((min, _)) => last.or(Some(min)),
             None => last,
         }
@@ -95,7 +98,7 @@ impl Queueing {
     /// Slow start is over: round trips from before the queue say nothing about it any more.
     pub(crate) fn forget_rounds(&mut self) {
         self.last = None;
-        self.current = self.recent().map(|recent| (recent, LAG));
+        self.current = self.recent().map(|recent| (recent, ENOUGH));
     }
 
     /// How much of `delay` is queue where the route takes `min`: what is left when jitter has been

@@ -14,7 +14,7 @@ use units::{Duration, Instant};
 use crate::{Ack, Loss};
 
 /// Round trips without growth that end slow start.
-const FULL_ROUNDS: u32 = 3;
+const FULL_ROUNDS: u16 = 3;
 
 /// What the current round trip has delivered and lost, and how slow start goes.
 #[derive(Clone, Copy, Default, Debug)]
@@ -28,10 +28,10 @@ pub(crate) struct SlowStartRounds {
     /// The most that was delivered from one judgement to the next.
     best: u64,
     /// Round trips in a row that have not delivered more than the best by a quarter.
-    full: u32,
+    full: u16,
     /// Round trips that have ended since the delay ended slow start, until one of them has
     /// confirmed it.
-    doubted: Option<u32>,
+    doubted: Option<u8>,
     /// A whole round trip after slow start has shown a queue: the link has been full.
     filled: bool,
 }
@@ -79,7 +79,7 @@ impl SlowStartRounds {
         let limited = core::mem::take(&mut self.limited);
         let grown = delivered > self.best.saturating_add(self.best / 4);
         self.best = self.best.max(delivered);
-        self.full = if grown || limited { 0 } else { self.full + 1 };
+        self.full = if grown || limited { 0 } else { self.full.saturating_add(1) };
     }
 
     /// What the current round trip has lost so far, in bytes.

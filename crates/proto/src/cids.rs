@@ -23,8 +23,9 @@ use rows::{Row as _, Rows};
 pub const CID_LEN: usize = 8;
 /// Connection ids that the peer may have active for us, per path: our active_connection_id_limit.
 pub(crate) const ACTIVE_CID_LIMIT: u64 = 4;
-/// Connection ids that we keep issued for a path that is not open, within the peer's limit.
-pub(crate) const ISSUED_UNUSED: u64 = 2;
+/// Connection ids that we keep issued for a path that is not open: to open it takes one
+/// (draft-ietf-quic-multipath-21 section 3.2), and nearly all of them never open.
+pub(crate) const ISSUED_UNUSED: u64 = 1;
 /// The same for a path in use: addresses may change several times before spent ids are replaced.
 pub(crate) const ISSUED_IN_USE: u64 = 4;
 

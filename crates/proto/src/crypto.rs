@@ -6,7 +6,7 @@ mod post_handshake;
 use ring::aead;
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, KeyChange, Keys, PacketKey, Suite, Version};
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use crate::{
     keys::OneRttKeys,
@@ -133,106 +133,102 @@ pub(crate) fn open<'a>(
 /// One direction pair of CRYPTO data at one level: what TLS wants sent, and what arrived for it.
 #[derive(Default)]
 pub(crate) struct CryptoStream {
-    // sending
-    buffer: VecDeque<u8>,
     /// All before has been acknowledged.
-    buffer_start: u64,
+    acked_to: u64,
+    /// What has not; `None` if that is nothing.
+    outgoing: Option<Box<Outgoing>>,
+    /// All before has been handed to TLS.
+    read_to: u64,
+    /// What has not; `None` if that is nothing.
+    incoming: Option<Box<Incoming>>,
+}
+
+/// What TLS wants sent, from the first byte that is not acknowledged.
+struct Outgoing {
+    buffer: VecDeque<u8>,
+    /// First offset that was never sent.
     unsent: u64,
     /// Of what the buffer holds.
     acked: RangeSet,
     lost: RangeSet,
-    // receiving
+}
+
+/// What arrived for TLS, from the first byte that it has not read.
+#[derive(Default)]
+struct Incoming {
     arrived: RangeSet,
     assembly: VecDeque<u8>,
-    read: u64,
 }
 
 impl CryptoStream {
     /// Nothing was written or has arrived.
-    pub(crate) const EMPTY: Self = Self {
-        buffer: VecDeque::new(),
-        buffer_start: 0,
-        unsent: 0,
-        acked: RangeSet::new(),
-        lost: RangeSet::new(),
-        arrived: RangeSet::new(),
-        assembly: VecDeque::new(),
-        read: 0,
-    };
-
-    /// Nothing has happened for long.
-    pub(crate) fn rest(&mut self) {
-        [&mut self.acked, &mut self.lost, &mut self.arrived].into_iter().for_each(RangeSet::give_back);
-    }
+    pub(crate) const EMPTY: Self = Self { acked_to: 0, outgoing: None, read_to: 0, incoming: None };
 
     pub(crate) fn write(&mut self, data: &[u8]) {
-        self.buffer.extend(data);
-    }
-
-    fn end(&self) -> u64 {
-        self.buffer_start + self.buffer.len() as u64
+        if data.is_empty() {
+            return;
+        }
+        let nothing = || Outgoing {
+            buffer: VecDeque::new(),
+            unsent: self.acked_to,
+            acked: RangeSet::new(),
+            lost: RangeSet::new(),
+        };
+        self.outgoing.get_or_insert_with(|| Box::new(nothing())).buffer.extend(data);
     }
 
     pub(crate) fn has_pending(&self) -> bool {
-        self.unsent < self.end() || !self.lost.is_empty()
+        self.outgoing.as_ref().is_some_and(|outgoing| outgoing.pending(self.acked_to).is_some())
     }
 
     /// First offset that was never sent.
     pub(crate) fn unsent(&self) -> u64 {
-        self.unsent
+        self.outgoing.as_ref().map_or(self.acked_to, |outgoing| outgoing.unsent)
     }
 
     /// Appends one CRYPTO frame if anything waits and fits below `limit`.
     pub(crate) fn write_frame(&mut self, out: &mut Vec<u8>, limit: usize) -> Option<CryptoRange> {
-        let (start, end) = match self.lost.first() {
-            Some(range) => (range.start, range.end),
-            None if self.unsent < self.end() => (self.unsent, self.end()),
-            None => return None,
-        };
+        let outgoing = self.outgoing.as_deref_mut()?;
+        let Range { start, end } = outgoing.pending(self.acked_to)?;
         let room = CryptoHeader::max_data(start, limit.checked_sub(out.len())?).filter(|n| *n > 0)?;
         let len = (end - start).min(room as u64);
         CryptoHeader { offset: start, data_len: len as usize }.encode(out);
-        let from = (start - self.buffer_start) as usize;
-        out.extend(self.buffer.range(from..from + len as usize));
-        self.lost.remove(start..start + len);
-        self.unsent = self.unsent.max(start + len);
+        let from = (start - self.acked_to) as usize;
+        out.extend(outgoing.buffer.range(from..from + len as usize));
+        outgoing.lost.remove(start..start + len);
+        outgoing.unsent = outgoing.unsent.max(start + len);
         Some(CryptoRange { offset: start, len })
     }
 
     pub(crate) fn on_acked(&mut self, range: CryptoRange) {
+        let Some(outgoing) = self.outgoing.as_deref_mut() else { return };
         let range = range.offset..range.offset + range.len;
-        self.lost.remove(range.clone());
-        self.acked.insert(range.start.max(self.buffer_start)..range.end);
-        if let Some(first) = self.acked.first().filter(|r| r.start <= self.buffer_start) {
-            let done = first.end.saturating_sub(self.buffer_start);
-            self.buffer.drain(..done as usize);
-            self.buffer_start += done;
+        outgoing.lost.remove(range.clone());
+        outgoing.acked.insert(range.start.max(self.acked_to)..range.end);
+        if let Some(first) = outgoing.acked.first().filter(|r| r.start <= self.acked_to) {
+            outgoing.buffer.drain(..first.end.saturating_sub(self.acked_to) as usize);
+            self.acked_to = self.acked_to.max(first.end);
             // What is gone from the buffer needs no entry.
-            self.acked.remove(0..self.buffer_start);
-            if self.buffer.is_empty() {
-                self.buffer = VecDeque::new();
+            outgoing.acked.remove(0..self.acked_to);
+            if outgoing.buffer.is_empty() {
+                self.outgoing = None;
             }
         }
     }
 
     pub(crate) fn on_lost(&mut self, range: CryptoRange) {
-        for missing in self.unacked(range) {
-            self.lost.insert(missing);
-        }
-    }
-
-    fn unacked(&self, range: CryptoRange) -> Vec<core::ops::Range<u64>> {
-        let end = range.offset + range.len;
-        self.acked.missing_within(range.offset.max(self.buffer_start).min(end)..end).collect()
+        self.repeat(range, u64::MAX);
     }
 
     /// Makes what is un-ACKed of a range pending again, at most so many bytes; returns how many.
     pub(crate) fn repeat(&mut self, range: CryptoRange, most: u64) -> u64 {
+        let Some(outgoing) = self.outgoing.as_deref_mut() else { return 0 };
+        let end = range.offset + range.len;
         let mut left = most;
-        for missing in self.unacked(range) {
-            let end = missing.end.min(missing.start + left);
+        for missing in outgoing.acked.missing_within(range.offset.max(self.acked_to).min(end)..end) {
+            let end = missing.end.min(missing.start.saturating_add(left));
             left -= end - missing.start;
-            self.lost.insert(missing.start..end);
+            outgoing.lost.insert(missing.start..end);
         }
         most - left
     }
@@ -240,29 +236,26 @@ impl CryptoStream {
     /// Takes a CRYPTO frame's bytes into order, if they are within `window` of what TLS has read.
     pub(crate) fn on_frame(&mut self, offset: u64, data: &[u8], window: u64) -> Result<(), TransportError> {
         let end = offset + data.len() as u64;
-        if end > self.read + window {
+        if end > self.read_to + window {
             return Err(TransportError::new(
                 TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
                 "CRYPTO data too far ahead of what TLS has read",
             ));
         }
-        let start = offset.max(self.read);
+        let start = offset.max(self.read_to);
         if start >= end {
             return Ok(());
         }
-        let needed = (end - self.read) as usize;
-        if self.assembly.len() < needed {
-            self.assembly.resize(needed, 0);
+        let incoming = self.incoming.get_or_insert_default();
+        let slots = (start - self.read_to) as usize..(end - self.read_to) as usize;
+        if incoming.assembly.len() < slots.end {
+            incoming.assembly.resize(slots.end, 0);
         }
-        for (slot, byte) in self
-            .assembly
-            .range_mut((start - self.read) as usize..needed)
-            .zip(&data[(start - offset) as usize..])
-        {
+        for (slot, byte) in incoming.assembly.range_mut(slots).zip(&data[(start - offset) as usize..]) {
             *slot = *byte;
         }
-        self.arrived.insert(start..end);
-        if self.arrived.len() > CRYPTO_PIECES {
+        incoming.arrived.insert(start..end);
+        if incoming.arrived.len() > CRYPTO_PIECES {
             let reason = "CRYPTO data in too many pieces";
             return Err(TransportError::new(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED, reason));
         }
@@ -272,20 +265,29 @@ impl CryptoStream {
     /// Bytes that wait for others before them.
     #[cfg(test)]
     pub(crate) fn buffered(&self) -> usize {
-        self.assembly.len()
+        self.incoming.as_ref().map_or(0, |incoming| incoming.assembly.len())
     }
 
     /// Hands over the bytes that are now in order.
     pub(crate) fn read(&mut self) -> Option<Vec<u8>> {
-        let ready = self.arrived.first().filter(|r| r.start <= self.read)?;
-        let len = (ready.end - self.read) as usize;
-        self.arrived.pop_first();
-        self.read = ready.end;
-        let bytes = self.assembly.drain(..len).collect();
-        if self.assembly.is_empty() {
-            self.assembly = VecDeque::new();
+        let incoming = self.incoming.as_deref_mut()?;
+        let ready = incoming.arrived.first().filter(|r| r.start <= self.read_to)?;
+        let len = (ready.end - self.read_to) as usize;
+        incoming.arrived.pop_first();
+        self.read_to = ready.end;
+        let bytes = incoming.assembly.drain(..len).collect();
+        if incoming.assembly.is_empty() {
+            self.incoming = None;
         }
         Some(bytes)
+    }
+}
+
+impl Outgoing {
+    /// What a frame should carry next; the buffer begins at `start`.
+    fn pending(&self, start: u64) -> Option<Range<u64>> {
+        let end = start + self.buffer.len() as u64;
+        self.lost.first().or((self.unsent < end).then_some(self.unsent..end))
     }
 }
 
@@ -471,6 +473,13 @@ mod tests {
         }
         assert_eq!(b.read().unwrap(), (0..=255).collect::<Vec<u8>>());
         assert!(b.read().is_none());
+        frames.iter().for_each(|(range, _)| a.on_acked(*range));
+        assert!(a.outgoing.is_none() && b.incoming.is_none(), "nothing is kept of what is done");
+        frames.iter().for_each(|(range, _)| a.on_lost(*range));
+        assert!(!a.has_pending());
+        a.write(&[7; 3]);
+        let after = CryptoRange { offset: 256, len: 3 };
+        assert_eq!((a.unsent(), a.write_frame(&mut Vec::new(), 100)), (256, Some(after)));
         b.on_frame(0, &[9; 20], CRYPTO_WINDOW).unwrap();
         assert!(b.read().is_none(), "old data is not handed over again");
         assert!(b.on_frame(CRYPTO_WINDOW + 256, &[1], CRYPTO_WINDOW).is_err());

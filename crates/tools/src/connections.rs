@@ -97,8 +97,7 @@ async fn server(args: &Args) -> Outcome<()> {
     let endpoint = Endpoint::builder().server(config).bind(LOOPBACK).workers(args.workers).build()?;
     tokio::spawn(serve(endpoint.clone()));
     let empty = Usage::now()?;
-    let (mut clients, [grown]) =
-        Clients::start(endpoint.local_addrs()[0], identity.pin(), args.count).await?;
+    let mut clients = Clients::start(endpoint.local_addrs()[0], identity.pin(), args.count).await?;
     let set_up = Usage::now()?;
     let each = args.count as f64;
     let mut out = io::stdout();
@@ -112,8 +111,9 @@ async fn server(args: &Args) -> Outcome<()> {
     clients.ask("idle", &mut []).await?;
     tokio::time::sleep(Duration::from_secs(args.seconds)).await;
     let later = Usage::now()?;
-    let mut busy = [0.0];
-    clients.ask("idle", &mut busy).await?;
+    let mut idle = [0.0; 2];
+    clients.ask("idle", &mut idle).await?;
+    let [busy, grown] = idle;
     let kib = |bytes: f64| bytes / 1_024.0 / each;
     let memory = (later.bytes - empty.bytes) as f64;
     writeln!(
@@ -126,7 +126,7 @@ async fn server(args: &Args) -> Outcome<()> {
     if args.seconds > 0 {
         let share = |cpu: f64| cpu / args.seconds as f64 * 100.0;
         let server = share((later.cpu - full.cpu).as_secs_f64());
-        writeln!(out, "idle, per cent of a core server {server:.2}, clients {:.2}", share(busy[0]))?;
+        writeln!(out, "idle, per cent of a core server {server:.2}, clients {:.2}", share(busy))?;
     }
     let Some(bytes) = args.fetch else { return Ok(()) };
     let gigabytes = each * bytes.0 as f64 / 1e9;
@@ -182,8 +182,8 @@ struct Clients {
 }
 
 impl Clients {
-    /// Starts it, and waits until it has all connections: for how many bytes they take there.
-    async fn start(server: SocketAddr, pin: KeyPin, count: usize) -> Outcome<(Self, [f64; 1])> {
+    /// Starts it, and waits until it has all connections.
+    async fn start(server: SocketAddr, pin: KeyPin, count: usize) -> Outcome<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .args(["connections", "clients", &server.to_string(), &pin.to_string(), &count.to_string()])
             .stdin(Stdio::piped())
@@ -193,9 +193,8 @@ impl Clients {
         let stdin = process.stdin.take().ok_or("piped")?;
         let stdout = BufReader::new(process.stdout.take().ok_or("piped")?).lines();
         let mut clients = Self { stdin, stdout, _process: process };
-        let mut grown = [0.0];
-        clients.hear(&mut grown).await?;
-        Ok((clients, grown))
+        clients.hear(&mut []).await?;
+        Ok(clients)
     }
 
     /// Tells it what to do, and hears what that took.
@@ -213,15 +212,16 @@ impl Clients {
     }
 }
 
-/// Connects, and says how many bytes that took. Then answers each line: `idle` with the seconds of
-/// CPU time since the last line, `fetch BYTES` with the seconds that it took and those of CPU time.
+/// Connects, and says so. Then answers each line: `idle` with the seconds of CPU time since the last
+/// line and the bytes that all connections hold, `fetch BYTES` with the seconds that it took and
+/// those of CPU time.
 async fn clients(server: SocketAddr, pin: KeyPin, count: usize) -> Outcome<()> {
     let config = ClientConfig::with_pinned_key(pin).idle_timeout(TIMEOUT);
     let endpoint = Endpoint::builder().client(config).bind(LOOPBACK).build()?;
     let empty = Usage::now()?;
     let connections = connect(&endpoint, server, count).await?;
     let mut before = Usage::now()?;
-    writeln!(io::stdout(), "{}", before.bytes - empty.bytes)?;
+    writeln!(io::stdout(), "connected")?;
     while let Some(line) = next_line().await? {
         let began = Instant::now();
         if let Some(bytes) = line.strip_prefix("fetch ") {
@@ -233,7 +233,7 @@ async fn clients(server: SocketAddr, pin: KeyPin, count: usize) -> Outcome<()> {
         before = after;
         let lost = connections.iter().filter(|connection| connection.close_reason().is_some()).count();
         match (lost, line.as_str()) {
-            (0, "idle") => writeln!(io::stdout(), "{cpu}")?,
+            (0, "idle") => writeln!(io::stdout(), "{cpu} {}", before.bytes.saturating_sub(empty.bytes))?,
             (0, _) => writeln!(io::stdout(), "{seconds} {cpu}")?,
             (lost, _) => return Err(format!("{lost} connections were lost").into()),
         }

@@ -107,7 +107,6 @@ impl Handshake {
                 self.crypto[crypto_index(level)] = None;
             }
         }
-        self.crypto.iter_mut().flatten().for_each(|stream| stream.rest());
     }
 
     /// TLS has finished (RFC 9001 section 4.1.1): application data may flow.
