@@ -49,7 +49,10 @@ fn it_takes_as_long_as_beside_tcp() {
     sim.run_until_done(after(10)).unwrap();
     let record = *sim.flow(flow).unwrap();
     assert_eq!(record.started, beside.started);
-    assert_eq!(record.completion_time(), beside.completion_time());
+    // Their seeds differ, and with them what either end draws: a packet may be some bytes longer, of 0.8 us each.
+    let [here, beside] = [record.completion_time(), beside.completion_time()].map(Option::unwrap);
+    let apart = here.max(beside).saturating_sub(here.min(beside));
+    assert!(apart <= Duration::from_micros(3), "{here}, beside TCP {beside}");
     // 200,000 bytes at 10 Mbit/s, and half a round trip.
     assert!(record.completion_time().unwrap() > Duration::from_millis(170), "{record:?}");
     assert!(record.packets > 137 && record.retransmissions == 0, "{record:?}");

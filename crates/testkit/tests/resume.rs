@@ -11,7 +11,7 @@ use units::{BitRate, Bytes, Duration};
 
 const MS: Duration = Duration::from_millis(1);
 /// Connections that return to paths that are known.
-const RETURNS: u64 = 8;
+const RETURNS: u64 = 16;
 /// What a response of 60 kB takes over 100 Mbit/s and 50 ms if nothing holds it back: a round trip,
 /// its request, and 42 packets.
 const BARE: Duration = Duration::from_millis(55);

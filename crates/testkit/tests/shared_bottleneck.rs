@@ -7,7 +7,11 @@ use proto::{ControllerKind, PathId, TransportConfig};
 use units::Duration;
 
 fn meeting(links: &[Bottleneck], flows: &[Flow]) -> Meeting {
-    Meeting::new(Seed(1), links, flows, &TransportConfig::default())
+    seeded(1, links, flows)
+}
+
+fn seeded(seed: u64, links: &[Bottleneck], flows: &[Flow]) -> Meeting {
+    Meeting::new(Seed(seed), links, flows, &TransportConfig::default())
 }
 
 fn auto(routes: &[Route]) -> Flow {
@@ -20,14 +24,30 @@ fn link() -> Bottleneck {
     Bottleneck::new(LINK.0, LINK.1, LINK.2)
 }
 
-#[test]
-fn paths_over_one_link_are_a_group_that_fills_it_and_part_when_one_moves() {
-    let mut run = meeting(&[link()], &[auto(&[Route::new(0, 30), Route::new(0, 30)])]);
-    let found = (1..=40).find(|second| {
+fn over_one_link(seed: u64) -> Meeting {
+    seeded(seed, &[link()], &[auto(&[Route::new(0, 30), Route::new(0, 30)])])
+}
+
+/// The second in which a run's paths are found to be a group, in so many.
+fn found_within(run: &mut Meeting, seconds: u64) -> Option<u64> {
+    (1..=seconds).find(|second| {
         run.run_until(Duration::from_secs(*second));
         run.is_one_group(0)
-    });
-    let found = found.expect("one queue is found out");
+    })
+}
+
+/// An experiment that says nothing costs ten seconds.
+#[test]
+fn that_paths_share_a_link_is_found_out_in_most_cases_soon_and_in_all_within_a_minute() {
+    let found: Vec<_> = (1..=16).map(|seed| found_within(&mut over_one_link(seed), 60)).collect();
+    let within = |limit| found.iter().flatten().filter(|second| **second <= limit).count();
+    assert!(within(5) >= 5 && within(40) >= 13 && within(60) == 16, "{found:?}");
+}
+
+#[test]
+fn paths_over_one_link_are_a_group_that_fills_it_and_part_when_one_moves() {
+    let mut run = over_one_link(2);
+    let found = found_within(&mut run, 40).expect("one queue is found out");
     assert!(run.paths(0).iter().all(|path| path.bottleneck == Some(PathId(0))));
     assert!(run.probes(0) >= 3, "no single experiment decides");
     let before = run.received(0);

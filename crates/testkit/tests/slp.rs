@@ -110,9 +110,9 @@ fn bulk_is_neither_delayed_nor_made_much_larger() {
     let size = 5_000_000;
     let paths = [path(50, 40)];
     let (none, slp) = (respond(&paths, RecoveryKind::None, size), respond(&paths, RecoveryKind::Slp, size));
-    // A header may be some bytes longer after a handshake with a copy, a microsecond's worth; no packet may
-    // stand before the data, which would be 237.
-    let headers = Duration::from_micros(2);
+    // Thousands of packets' headers may be some bytes longer after a handshake with a copy, 80 in all; no packet
+    // may stand before the data, which would be 237 us.
+    let headers = Duration::from_micros(20);
     assert!(slp.completion <= none.completion + headers, "{} {}", slp.completion, none.completion);
     assert!(slp.stats.recovery_bytes_sent < 20_000, "{:?}", slp.stats);
 }
