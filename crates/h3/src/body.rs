@@ -12,8 +12,11 @@ use h3::{
     error::{Code, StreamError},
     server::RequestStream,
 };
-use http_body::Frame;
-use tokio::time::{Instant, Sleep};
+use http_body::{Frame, SizeHint};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, Sleep},
+};
 
 use crate::RecvStream;
 
@@ -21,6 +24,12 @@ use crate::RecvStream;
 pub struct Body {
     stream: RequestStream<RecvStream, Bytes>,
     state: State,
+    /// What came with the fields, until it is asked for.
+    first: Option<Result<Frame<Bytes>, BodyError>>,
+    /// Bytes that are still to come as the request says, if it does.
+    left: Option<u64>,
+    /// Who is told that there were more or fewer.
+    malformed: Option<oneshot::Sender<()>>,
     /// How long the client may say nothing while it is waited for.
     patience: Duration,
     /// Until when it is waited for, from the first time on that it was.
@@ -44,12 +53,15 @@ pub enum BodyError {
     Stream(StreamError),
     /// The client sent nothing for this long.
     Silent(Duration),
+    /// It is longer or shorter than the request said (RFC 9114 section 4.1.2).
+    Malformed,
 }
 
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stream(error) => write!(f, "the body of the request broke off: {error}"),
+            Self::Malformed => write!(f, "the body is not as long as the request says"),
             Self::Silent(time) => write!(f, "nothing more of the request's body came for {time:?}"),
         }
     }
@@ -58,8 +70,24 @@ impl fmt::Display for BodyError {
 impl std::error::Error for BodyError {}
 
 impl Body {
-    pub(crate) fn new(stream: RequestStream<RecvStream, Bytes>, patience: Duration) -> Self {
-        Self { stream, state: State::Data, patience, silence: None, waiting: false }
+    /// The body of a request that says this length, and what is told if it has another.
+    pub(crate) fn new(
+        stream: RequestStream<RecvStream, Bytes>,
+        length: Option<u64>,
+        patience: Duration,
+    ) -> (Self, oneshot::Receiver<()>) {
+        let (malformed, told) = oneshot::channel();
+        let (state, malformed) = (State::Data, Some(malformed));
+        let (first, silence, waiting) = (None, None, false);
+        (Self { stream, state, first, left: length, malformed, patience, silence, waiting }, told)
+    }
+
+    /// Takes what has come with the fields: a body of which that is the end is known to be empty.
+    pub(crate) async fn look(&mut self) {
+        let looked = std::future::poll_fn(|cx| Poll::Ready(self.poll_counted(cx))).await;
+        if let Poll::Ready(frame) = looked {
+            self.first = frame.transpose();
+        }
     }
 
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, StreamError>> {
@@ -75,6 +103,33 @@ impl Body {
             return Poll::Ready(Ok(trailers.map(Frame::trailers)));
         }
         Poll::Ready(Ok(None))
+    }
+
+    /// The same, as long as it is what the request says.
+    fn poll_counted(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, BodyError>> {
+        let was_over = self.state == State::End;
+        let frame = match ready!(self.poll_stream(cx)) {
+            Ok(frame) => frame,
+            Err(error) => {
+                self.state = State::End;
+                return Poll::Ready(Err(BodyError::Stream(error)));
+            }
+        };
+        let came = frame.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
+        let left = self.left.map(|left| left.checked_sub(came));
+        let is_malformed = match left {
+            Some(None) => true,
+            Some(Some(left)) => self.state == State::End && !was_over && left > 0,
+            None => false,
+        };
+        if is_malformed {
+            self.state = State::End;
+            self.stream.stop_sending(Code::H3_MESSAGE_ERROR);
+            let _ = self.malformed.take().map(|malformed| malformed.send(()));
+            return Poll::Ready(Err(BodyError::Malformed));
+        }
+        self.left = left.flatten();
+        Poll::Ready(Ok(frame))
     }
 
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -96,12 +151,12 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Poll::Ready(frame) = self.poll_stream(cx) {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        if let Poll::Ready(frame) = self.poll_counted(cx) {
             self.waiting = false;
-            if frame.is_err() {
-                self.state = State::End;
-            }
-            return Poll::Ready(frame.map_err(BodyError::Stream).transpose());
+            return Poll::Ready(frame.transpose());
         }
         ready!(self.poll_silence(cx));
         self.state = State::End;
@@ -110,7 +165,17 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.state == State::End
+        self.first.is_none() && self.state == State::End
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let first = self.first.as_ref().and_then(|first| first.as_ref().ok()?.data_ref());
+        let first = first.map_or(0, |data| data.len() as u64);
+        match (self.left, self.is_end_stream()) {
+            (_, true) => SizeHint::with_exact(0),
+            (Some(left), false) => SizeHint::with_exact(left + first),
+            (None, false) => SizeHint::default(),
+        }
     }
 }
 

@@ -45,6 +45,7 @@ mod datagram;
 mod error;
 mod extensions;
 mod guard;
+mod malformed;
 mod server;
 mod stream;
 

@@ -16,13 +16,17 @@ use h3::{
     error::{Code, ConnectionError, StreamError},
     server::{RequestResolver, RequestStream},
 };
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use mendpath::VarInt;
 use tokio::time::{Instant, error::Elapsed, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use crate::{Body, Connection, EarlyData, Interim, SendStream, connection::Accepted};
+use crate::{
+    Body, Connection, EarlyData, Interim, SendStream,
+    connection::Accepted,
+    malformed::{OF_CONNECTIONS, length},
+};
 
 /// What a client may ask for and how long it may take.
 ///
@@ -67,14 +71,6 @@ const PIECE: usize = 64 << 10;
 const LEAST_IDLE: Duration = Duration::from_millis(1);
 /// What a frame of fields may be longer than the fields in it: QPACK never doubles them.
 const FRAME_FACTOR: u64 = 2;
-
-/// Fields that have no meaning in HTTP/3 (RFC 9114 section 4.2).
-const OF_CONNECTIONS: [header::HeaderName; 4] = [
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::HeaderName::from_static("keep-alive"),
-];
 
 /// Hands the requests of connections to a service of `tower`, and its responses back.
 #[derive(Clone, Debug, Default)]
@@ -246,15 +242,31 @@ where
             _ => return Outcome::Cancelled,
         };
         whole.store(false, Ordering::Release);
-        let (mut send, recv) = stream.split();
+        let (mut send, mut recv) = stream.split();
         let bodiless = request.method() == Method::HEAD;
-        let mut request = request.map(|()| Body::new(recv, limits.body));
+        let Ok(length) = length(request.headers()) else {
+            recv.stop_sending(Code::H3_MESSAGE_ERROR);
+            send.stop_stream(Code::H3_MESSAGE_ERROR);
+            return Outcome::Cancelled;
+        };
+        let (mut body, malformed) = Body::new(recv, length, limits.body);
+        body.look().await;
+        let mut request = request.map(|()| body);
         if early {
             request.extensions_mut().insert(EarlyData);
         }
-        match answer(&mut send, &mut service, request, bodiless, limits.send).await {
+        let answered = tokio::select! {
+            biased;
+            Ok(()) = malformed => Err(Broken::Malformed),
+            answered = answer(&mut send, &mut service, request, bodiless, limits.send) => answered,
+        };
+        match answered {
             Ok(()) => Outcome::Answered,
             Err(Broken::Client) => Outcome::Cancelled,
+            Err(Broken::Malformed) => {
+                send.stop_stream(Code::H3_MESSAGE_ERROR);
+                Outcome::Cancelled
+            }
             Err(Broken::Service(error)) => {
                 tracing::debug!(%error, "a response broke off");
                 send.stop_stream(Code::H3_INTERNAL_ERROR);
@@ -278,6 +290,8 @@ where
 enum Broken {
     /// The client does not want it, or does not take it.
     Client,
+    /// The request turned out to be none.
+    Malformed,
     /// The service cannot give it.
     Service(Box<dyn Error + Send + Sync>),
 }

@@ -128,6 +128,42 @@ async fn a_body_that_does_not_come_is_given_up() {
     .await;
 }
 
+/// RFC 9114 section 4.1.2.
+#[tokio::test]
+async fn malformed_requests_are_reset() {
+    let pair = Pair::new();
+    watchdog(async {
+        let client = against(&pair, Limits::default()).await;
+        let mut requests = requests(client.clone()).await;
+        for (name, value, body) in [
+            ("content-length", "5", "four"),
+            ("content-length", "3", "four"),
+            ("content-length", "4", ""),
+            ("content-length", "4, 5", "four"),
+            ("content-length", "four", "four"),
+            ("connection", "close", "four"),
+            ("transfer-encoding", "chunked", "four"),
+            ("te", "gzip", "four"),
+        ] {
+            let mut request = post("/");
+            request.headers_mut().insert(name, HeaderValue::from_static(value));
+            let mut stream = requests.send_request(request).await.unwrap();
+            // It may be stopped before.
+            if !body.is_empty() {
+                let _ = stream.send_data(Bytes::from_static(body.as_bytes())).await;
+            }
+            let _ = stream.finish().await;
+            let error = stream.recv_response().await.unwrap_err();
+            assert!(
+                matches!(error, StreamError::RemoteTerminate { code: Code::H3_MESSAGE_ERROR }),
+                "{name}: {value}: {error:?}"
+            );
+        }
+        answers(client).await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_response_that_is_not_read_is_given_up() {
     let pair = Pair::new();

@@ -46,6 +46,29 @@ async fn bodies_and_trailers_go_through_a_service() {
 }
 
 #[tokio::test]
+async fn a_body_that_ends_with_the_fields_is_known_to_be_none() {
+    // POST https://x/, all from the static table of QPACK but the host.
+    const ASKS: [u8; 10] = [0x01, 8, 0, 0, 0xd4, 0xd7, 0xc1, 0x50, 1, b'x'];
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let (mut send, _recv) = client.open_bi().await.unwrap();
+        send.write_all(&ASKS).await.unwrap();
+        send.finish().unwrap();
+        // The server has it before it looks.
+        assert_eq!(send.stopped().await.unwrap(), None);
+        let (seen, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let look = service_fn(move |request: Request<Body>| {
+            let _ = seen.send(http_body::Body::is_end_stream(request.body()));
+            async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::new()))) }
+        });
+        tokio::spawn(async move { Server::default().serve(server, look, pending()).await });
+        assert_eq!(heard.recv().await, Some(true));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_service_that_fails_is_answered_for() {
     let pair = Pair::new();
     watchdog(async {
