@@ -78,8 +78,39 @@ fn parse_proxy(text: &str) -> Result<Uri, String> {
     if uri.scheme_str() != Some("http") || uri.authority().is_none() {
         return Err("write a URL that begins with http://, such as http://127.0.0.1:3000".to_owned());
     }
+    let (authority, host) = (uri.authority().map_or("", |it| it.as_str()), uri.host().unwrap_or_default());
+    if authority.contains('@') {
+        return Err("leave the user's name and password away: requests bring their own".to_owned());
+    }
+    if authority != host && uri.port_u16().is_none() {
+        return Err("write a port from 0 to 65535, or none".to_owned());
+    }
     if uri.path_and_query().is_some_and(|path| path != "/") {
         return Err("leave the path away: that of each request is used".to_owned());
     }
     Ok(uri)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_behind_has_a_host_and_a_port_and_nothing_else() {
+        for url in ["http://127.0.0.1:3000", "http://localhost/", "http://[::1]:80", "http://[::1]"] {
+            assert!(parse_proxy(url).is_ok(), "{url}");
+        }
+        for (url, reason) in [
+            ("https://localhost", "http://"),
+            ("localhost:3000", "http://"),
+            ("http://localhost/path", "path"),
+            ("http://me:secret@localhost", "password"),
+            ("http://localhost:65536", "65535"),
+            ("http://[::1]:99999", "65535"),
+            ("http://localhost:", "65535"),
+        ] {
+            let refused = parse_proxy(url).unwrap_err();
+            assert!(refused.contains(reason), "{url}: {refused}");
+        }
+    }
 }
