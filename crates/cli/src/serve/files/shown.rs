@@ -15,6 +15,7 @@ use super::{
     body::{Content, FileBody},
     conditions::{Answer, Validators},
 };
+use crate::accounts::now;
 
 /// A file that answers requests.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ impl Shown {
         kind: HeaderValue,
         coding: Option<&'static str>,
     ) -> Self {
-        let (len, validators) = (metadata.len(), Validators::new(metadata));
+        let (len, validators) = (metadata.len(), Validators::new(metadata, now()));
         let mut whole = HeaderMap::new();
         if let Some(tag) = &validators.tag {
             whole.typed_insert(tag.clone());
