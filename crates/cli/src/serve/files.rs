@@ -8,10 +8,11 @@ mod shown;
 
 use std::{
     borrow::Cow,
+    cmp::Reverse,
     convert::Infallible,
     fs::{File, Metadata},
     future::Future,
-    io::ErrorKind,
+    io::{Error, ErrorKind},
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
@@ -23,11 +24,13 @@ use headers::HeaderMap;
 use http_body_util::Either;
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
-    header::{ACCEPT_ENCODING, ALLOW, HeaderValue, LOCATION},
+    header::{ACCEPT_ENCODING, ALLOW, HeaderValue, LOCATION, RANGE, RETRY_AFTER},
 };
 use percent_encoding::percent_decode_str;
+use rustix::io::Errno;
 use tokio::time::Instant;
 use tower::Service;
+use tracing::warn;
 
 pub(super) use self::memory::{Figures, Memory};
 use self::{
@@ -43,6 +46,8 @@ use crate::accounts::now;
 const WELL_KNOWN: &str = ".well-known";
 /// What stands for its directory.
 const INDEX: &str = "index.html";
+/// When a client may ask again where something is scarce, in seconds.
+const SOON: &str = "1";
 /// What may be sent instead of a file; the better ones first.
 const CODINGS: [Coding; 2] = [Coding { ending: ".br", name: "br" }, Coding { ending: ".gz", name: "gzip" }];
 
@@ -76,6 +81,8 @@ enum Found {
     File(Arc<Shown>),
     /// A directory was asked for as if it was a file.
     Directory,
+    /// There may be something, but the system cannot say now.
+    Unreadable(Error),
 }
 
 impl Name {
@@ -120,14 +127,20 @@ impl Files {
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return refused.map(Either::Right);
         }
-        match self.find(uri.path(), fields).await {
-            Some(Found::File(shown)) => shown.answer(fields).map(Either::Left),
+        let mut fields = Cow::Borrowed(fields);
+        // Ranges are for GET alone (RFC 9110 section 14.2).
+        if *method == Method::HEAD && fields.contains_key(RANGE) {
+            fields.to_mut().remove(RANGE);
+        }
+        match self.find(uri.path(), &fields).await {
+            Some(Found::File(shown)) => shown.answer(&fields).map(Either::Left),
             Some(Found::Directory) => redirect(uri).map(Either::Right),
+            Some(Found::Unreadable(error)) => unreadable(&error).map(Either::Right),
             None => text(StatusCode::NOT_FOUND, "There is no such page.\n").map(Either::Right),
         }
     }
 
-    /// What answers a request for this path; what is wrong with the disk is nobody's business.
+    /// What answers a request for this path.
     async fn find(&self, path: &str, fields: &HeaderMap) -> Option<Found> {
         let mut file = relative(path)?;
         // A name that ends so is no file's.
@@ -138,15 +151,13 @@ impl Files {
         let mut name = Name { file, coding: None };
         let found = match self.at(&name).await? {
             Found::Directory if names_directory => return None,
-            Found::Directory => return Some(Found::Directory),
-            found => found,
+            Found::File(shown) => Found::File(shown),
+            other => return Some(other),
         };
-        for coding in CODINGS {
-            if takes(fields, coding.name) {
-                name.coding = Some(coding);
-                if let Some(Found::File(shown)) = self.at(&name).await {
-                    return Some(Found::File(shown));
-                }
+        for coding in preferred(fields) {
+            name.coding = Some(coding);
+            if let Some(Found::File(shown)) = self.at(&name).await {
+                return Some(Found::File(shown));
             }
         }
         Some(found)
@@ -180,9 +191,9 @@ impl Files {
                 self.memory.keep(&key, Known::Nothing, Instant::now());
                 None
             }
-            Err(_) => {
+            Err(error) => {
                 self.memory.forget(&key);
-                None
+                (!is_absence(&error)).then_some(Found::Unreadable(error))
             }
         }
     }
@@ -217,6 +228,34 @@ async fn read(file: &Arc<File>, state: &State) -> Option<Bytes> {
     unchanged.then_some(bytes)
 }
 
+/// Whether an error says that nothing is there that may be shown; any other is ours, and passes.
+fn is_absence(error: &Error) -> bool {
+    let of_kind = matches!(
+        error.kind(),
+        ErrorKind::NotFound
+            | ErrorKind::NotADirectory
+            | ErrorKind::PermissionDenied
+            | ErrorKind::InvalidInput
+            | ErrorKind::InvalidFilename
+    );
+    // Links in a circle, sockets, and devices that are not there.
+    let others = [Errno::LOOP, Errno::NXIO, Errno::NODEV].map(Errno::raw_os_error);
+    of_kind || error.raw_os_error().is_some_and(|error| others.contains(&error))
+}
+
+/// The answer where the system cannot say what is there: not that there is nothing, which caches and
+/// search engines would believe.
+fn unreadable(error: &Error) -> Response<SiteBody> {
+    warn!(%error, "a file cannot be read");
+    let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error);
+    if !error.raw_os_error().is_some_and(|error| scarce.contains(&error)) {
+        return text(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be read.\n");
+    }
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, "The server is busy.\n");
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(SOON));
+    response
+}
+
 /// Sends a browser to the directory's own name, below which its links are right.
 fn redirect(uri: &Uri) -> Response<SiteBody> {
     // With two slashes the first name would be a host's.
@@ -229,19 +268,35 @@ fn redirect(uri: &Uri) -> Response<SiteBody> {
     response
 }
 
-/// Whether a client takes a coding (RFC 9110 section 12.5.3).
-fn takes(fields: &HeaderMap, coding: &str) -> bool {
-    let named = |name: &str| {
-        let all = fields.get_all(ACCEPT_ENCODING).into_iter().filter_map(|field| field.to_str().ok());
-        all.flat_map(|field| field.split(',')).find_map(|one| {
-            let mut parts = one.split(';').map(str::trim);
-            parts.next().is_some_and(|it| it.eq_ignore_ascii_case(name)).then(|| {
-                let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
-                weight.is_none_or(|weight| weight.parse().is_ok_and(|weight: f32| weight > 0.0))
+/// The codings that a client rather takes than the file as it is, the best first (RFC 9110 section
+/// 12.5.3).
+fn preferred(fields: &HeaderMap) -> impl Iterator<Item = Coding> {
+    let plain = weight(fields, "identity").unwrap_or(0);
+    let weigh = |coding: Coding| {
+        // Its old name (RFC 9110 section 8.4.1.3).
+        let old = if coding.name == "gzip" { weight(fields, "x-gzip") } else { None };
+        weight(fields, coding.name).or(old).or_else(|| weight(fields, "*")).unwrap_or(0)
+    };
+    let mut weighed = CODINGS.map(|coding| (weigh(coding), coding));
+    // Equal ones stay in order.
+    weighed.sort_by_key(|(weight, _)| Reverse(*weight));
+    weighed.into_iter().filter(move |(weight, _)| *weight > 0 && *weight >= plain).map(|(_, coding)| coding)
+}
+
+/// How much a client wants what it calls by this name, in thousandths; `None` where it does not say.
+fn weight(fields: &HeaderMap, name: &str) -> Option<u16> {
+    let all = fields.get_all(ACCEPT_ENCODING).into_iter().filter_map(|field| field.to_str().ok());
+    all.flat_map(|field| field.split(',')).find_map(|one| {
+        let mut parts = one.split(';');
+        parts.next()?.trim().eq_ignore_ascii_case(name).then(|| {
+            let mut named = parts.filter_map(|part| part.split_once('='));
+            let weight = named.find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+            weight.map_or(1_000, |(_, weight)| {
+                let weight: f32 = weight.trim().parse().unwrap_or(0.0);
+                (weight.clamp(0.0, 1.0) * 1_000.0) as u16
             })
         })
-    };
-    named(coding).or_else(|| named("*")).unwrap_or(false)
+    })
 }
 
 /// The path below the root; `None` if it names what is not shown.
@@ -277,7 +332,7 @@ mod tests {
     use std::{os::unix::fs::symlink, time::Duration};
 
     use http_body_util::BodyExt as _;
-    use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RANGE};
+    use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 
     use super::{memory::Limits, *};
 
@@ -304,13 +359,45 @@ mod tests {
 
     #[test]
     fn codings_are_taken_as_they_are_weighed() {
-        let takes = |field: &'static str, coding| {
-            takes(&HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(field))]), coding)
-        };
-        assert!(takes("gzip, deflate, br", "br") && takes("gzip;q=0.5", "gzip") && takes("GZIP", "gzip"));
-        assert!(takes("*", "br") && takes("gzip;q=0, *", "br"));
-        assert!(!takes("gzip;q=0, *", "gzip") && !takes("identity", "br") && !takes("br; q=0.0", "br"));
-        assert!(!super::takes(&HeaderMap::new(), "gzip"));
+        for (field, names) in [
+            ("gzip, deflate, br", &["br", "gzip"][..]),
+            ("gzip;q=0.5", &["gzip"]),
+            ("GZIP", &["gzip"]),
+            ("x-gzip", &["gzip"]),
+            ("*", &["br", "gzip"]),
+            ("gzip;q=0, *", &["br"]),
+            ("identity", &[]),
+            ("br; q=0.0", &[]),
+            ("br;q=0.1, gzip;q=0.9", &["gzip", "br"]),
+            ("identity, gzip;q=0.5, br", &["br"]),
+            ("br ; q = 0 , gzip ; Q = 0.5", &["gzip"]),
+            ("br;q=much", &[]),
+        ] {
+            let fields = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(field))]);
+            let preferred: Vec<_> = preferred(&fields).map(|coding| coding.name).collect();
+            assert_eq!(preferred, names, "{field}");
+        }
+        assert_eq!(preferred(&HeaderMap::new()).count(), 0);
+    }
+
+    #[test]
+    fn what_the_system_cannot_say_is_not_missing() {
+        for absent in
+            [Errno::NOENT, Errno::NOTDIR, Errno::ACCESS, Errno::NAMETOOLONG, Errno::LOOP, Errno::NXIO]
+        {
+            assert!(is_absence(&absent.into()), "{absent}");
+        }
+        for (error, status) in [
+            (Errno::MFILE, StatusCode::SERVICE_UNAVAILABLE),
+            (Errno::NFILE, StatusCode::SERVICE_UNAVAILABLE),
+            (Errno::NOMEM, StatusCode::SERVICE_UNAVAILABLE),
+            (Errno::IO, StatusCode::INTERNAL_SERVER_ERROR),
+        ] {
+            assert!(!is_absence(&error.into()), "{error}");
+            let answer = unreadable(&error.into());
+            assert_eq!(answer.status(), status, "{error}");
+            assert_eq!(answer.headers().contains_key(RETRY_AFTER), status == StatusCode::SERVICE_UNAVAILABLE);
+        }
     }
 
     fn site() -> (tempfile::TempDir, Files) {
@@ -474,6 +561,8 @@ mod tests {
         let (beyond, body) = ask(&files, Method::GET, "/data", range("bytes=10-")).await;
         assert_eq!((beyond.status(), &*body), (StatusCode::RANGE_NOT_SATISFIABLE, ""));
         assert_eq!(beyond.headers()[CONTENT_RANGE], "bytes */10");
+        let (head, _) = ask(&files, Method::HEAD, "/data", range("bytes=3-5")).await;
+        assert_eq!((head.status(), head.headers()), (StatusCode::OK, whole.headers()));
         let (refused, _) = ask(&files, Method::POST, "/data", HeaderMap::new()).await;
         assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(refused.headers()[ALLOW], "GET, HEAD");
