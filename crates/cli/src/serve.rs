@@ -6,6 +6,7 @@
 
 mod certificate;
 mod files;
+mod http2;
 mod log;
 mod proxy;
 mod site;
@@ -84,12 +85,14 @@ pub struct ServeOptions {
 /// How long clients may take and how much they may send.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// For the handshake of TLS, and for the fields of a request.
+    /// For the handshake of TLS, for the fields of a request, and for the next one by HTTP/1.1.
     pub head: Duration,
     /// Silence within a request's body while it is waited for.
     pub body: Duration,
     /// Without taking any of a response.
     pub send: Duration,
+    /// Without a request, by HTTP/2 and 3.
+    pub idle: Duration,
     /// Fields of a request, in bytes.
     pub fields: u32,
 }
@@ -100,6 +103,7 @@ impl Default for Limits {
             head: Duration::from_secs(10),
             body: Duration::from_secs(30),
             send: Duration::from_secs(60),
+            idle: Duration::from_secs(120),
             fields: 16 << 10,
         }
     }
@@ -146,6 +150,7 @@ impl WebServer {
         limits.head = options.limits.head;
         limits.body = options.limits.body;
         limits.send = options.limits.send;
+        limits.idle = options.limits.idle;
         limits.field_section = options.limits.fields.into();
         let http3 = Http3 { server: mendpath_h3::Server::new(limits), early: options.early_data };
         Ok(Self { endpoint, tcp, address, site, certificate, hangup, http3, statistics })

@@ -36,7 +36,17 @@ fn before(backend: SocketAddr) -> SocketAddr {
 
 /// Serves; `kept` lives as long.
 fn serve(content: Content, limits: Limits, kept: impl Send + 'static) -> SocketAddr {
-    let server = WebServer::bind(&ServeOptions {
+    let server = bind(content, limits);
+    let address = server.address();
+    tokio::spawn(async move {
+        server.run(std::future::pending(), || Duration::ZERO).await;
+        drop(kept);
+    });
+    address
+}
+
+fn bind(content: Content, limits: Limits) -> WebServer {
+    WebServer::bind(&ServeOptions {
         content,
         listen: "127.0.0.1:0".parse().unwrap(),
         certificate: None,
@@ -47,13 +57,7 @@ fn serve(content: Content, limits: Limits, kept: impl Send + 'static) -> SocketA
         transport: Choice::default(),
         limits,
     })
-    .unwrap();
-    let address = server.address();
-    tokio::spawn(async move {
-        server.run(std::future::pending(), || Duration::ZERO).await;
-        drop(kept);
-    });
-    address
+    .unwrap()
 }
 
 /// What is waited for happens at once, or the limit under test ends it.
@@ -108,6 +112,59 @@ async fn a_page_comes_by_http_1_and_2_and_says_where_http_3_is() {
 async fn who_does_not_begin_tls_is_sent_away() {
     let mut tcp = TcpStream::connect(site(short()).await).await.unwrap();
     assert!(rest(&mut tcp).await.is_empty());
+}
+
+/// By HTTP/2 the client may also say less than what it has to say first.
+#[tokio::test]
+async fn who_says_nothing_after_tls_is_sent_away() {
+    let address = site(short()).await;
+    for (protocol, said) in [("http/1.1", ""), ("h2", ""), ("h2", "PRI * HTTP/2.0\r\n"), ("x", "")] {
+        let tcp = TcpStream::connect(address).await.unwrap();
+        let mut tls = trusting(protocol);
+        if protocol == "x" {
+            tls.alpn_protocols.clear();
+        }
+        let connecting = TlsConnector::from(Arc::new(tls)).connect("localhost".try_into().unwrap(), tcp);
+        let mut silent = connecting.await.unwrap();
+        silent.write_all(said.as_bytes()).await.unwrap();
+        rest(&mut silent).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_requests_ends_by_http_1_and_2() {
+    let address = site(Limits { idle: Duration::from_millis(300), ..short() }).await;
+    let mut one = connect(address, "http/1.1").await;
+    one.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    assert_eq!(code(&rest(&mut one).await), "200");
+    let tls = connect(address, "h2").await;
+    let (mut sender, connection) =
+        http2::handshake::<_, _, Empty<Bytes>>(TokioExecutor::new(), TokioIo::new(tls)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = Request::get("https://localhost/").body(Empty::new()).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), StatusCode::OK);
+    connection.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_taken_is_given_up_by_http_2() {
+    const RST_STREAM: u8 = 3;
+    const CANCEL: &[u8] = &[0, 0, 0, 8];
+    let address = site(Limits { send: Duration::from_millis(300), ..Limits::default() }).await;
+    let mut stingy = connect(address, "h2").await;
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    // Without a window.
+    bytes.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    bytes.extend(frame(1, 5, 1, &[0x82, 0x84, 0x87, 0x01, 0x01, b'x']));
+    stingy.write_all(&bytes).await.unwrap();
+    let mut heard = Vec::new();
+    let reset = loop {
+        assert_ne!(stingy.read_buf(&mut heard).await.unwrap(), 0, "the connection goes on");
+        if let Some((_, code)) = frames(&heard).find(|(kind, _)| *kind == RST_STREAM) {
+            break code.to_vec();
+        }
+    };
+    assert_eq!(reset, CANCEL);
 }
 
 #[tokio::test]

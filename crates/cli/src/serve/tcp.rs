@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    future::ready as at_once,
+    future::{Future, ready as at_once},
     net::SocketAddr,
     pin::{Pin, pin},
     sync::{Arc, Mutex, PoisonError},
@@ -14,12 +14,10 @@ use bytes::Bytes;
 use hyper::{
     Request, StatusCode,
     body::{Body, Frame, Incoming, SizeHint},
+    server::conn::http1::Builder,
     service::service_fn,
 };
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::Builder,
-};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -27,18 +25,21 @@ use tokio::{
     task::JoinSet,
     time::{Instant, Sleep},
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, warn};
 
 use super::{
-    Limits, MAX_REQUESTS, ServeOptions,
+    Limits, ServeOptions,
     certificate::Certificate,
+    http2,
     site::{Answer, BoxError, Site, text},
     wait,
 };
 
 /// Connections that the kernel holds for us.
 const BACKLOG: u32 = 1_024;
+/// HTTP/2, as TLS calls it.
+const HTTP_2: &[u8] = b"h2";
 /// What HTTP/1.1 may hold of a request.
 const BUFFER: usize = 64 << 10;
 
@@ -60,7 +61,7 @@ pub(super) struct Tcp {
 
 impl Tcp {
     pub(super) fn new(listener: TcpListener, certificate: &Arc<Certificate>, options: &ServeOptions) -> Self {
-        let tls = certificate.tls(&[b"h2", b"http/1.1"]);
+        let tls = certificate.tls(&[HTTP_2, b"http/1.1"]);
         Self {
             listener,
             tls: TlsAcceptor::from(Arc::new(tls)),
@@ -126,36 +127,55 @@ async fn serve(
         Ok(Err(error)) => return debug!(%from, %error, "no TLS"),
         Err(_) => return debug!(%from, "the handshake of TLS takes too long"),
     };
+    // What both have agreed on: a client that says nothing more is never waited for without a limit.
+    let is_http2 = tls.get_ref().1.alpn_protocol() == Some(HTTP_2);
     let (patience, fields) = (limits.body, limits.fields);
-    let upgraded = Upgraded::default();
-    let slot = upgraded.clone();
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(slot.clone());
+    let answer = move |request: Request<Incoming>| -> Answer {
         // HTTP/2 has refused those itself.
-        let answer: Answer = if size_of_fields(&request) > u64::from(fields) {
+        if size_of_fields(&request) > u64::from(fields) {
             let words = "The fields of the request are too large.\n";
-            Box::pin(at_once(text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words)))
-        } else {
-            site.answer(request.map(|body| Patient::new(body, patience)), from)
-        };
-        async move { Ok::<_, Infallible>(answer.await) }
-    });
-    let builder = builder(limits);
-    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(tls), service));
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = wait(stopped) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+            return Box::pin(at_once(text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words)));
         }
+        site.answer(request.map(|body| Patient::new(body, patience)), from)
+    };
+    let served = if is_http2 {
+        http2::serve(tls, answer, limits, wait(stopped)).await
+    } else {
+        serve_http1(tls, answer, limits, wait(stopped)).await
     };
     if let Err(error) = served {
         debug!(%from, %error, "HTTP over TCP");
     }
+}
+
+/// Serves until the client has gone, or until it is to stop, and then until the last request is
+/// answered and what is carried after it has ended.
+async fn serve_http1(
+    tls: TlsStream<TcpStream>,
+    answer: impl Fn(Request<Incoming>) -> Answer,
+    limits: &Limits,
+    stop: impl Future<Output = ()>,
+) -> Result<(), BoxError> {
+    let upgraded = Upgraded::default();
+    let service = service_fn(|mut request: Request<Incoming>| {
+        request.extensions_mut().insert(upgraded.clone());
+        let answer = answer(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let connection = builder(limits).serve_connection(TokioIo::new(tls), service);
+    let mut connection = pin!(connection.with_upgrades());
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = stop => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
     // It keeps its seat, and the server waits for it as for a request.
     if let Some(carrying) = upgraded.take() {
         carrying.await;
     }
+    Ok(served?)
 }
 
 /// Where the end of a connection's last request leaves what is carried over the connection after
@@ -182,6 +202,11 @@ fn size_of_fields<B>(request: &Request<B>) -> u64 {
     let fields = request.headers().iter();
     fields.map(|(name, value)| (name.as_str().len() + value.len() + 32) as u64).sum()
 }
+
+/// Why the rest of a request's body will not come.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing more of the request's body came")]
+pub(super) struct Silent;
 
 /// A request's body that is given up when nothing of it comes while it is waited for.
 struct Patient {
@@ -214,7 +239,7 @@ impl Body for Patient {
         let silence =
             this.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
         ready!(silence.as_mut().poll(cx));
-        Poll::Ready(Some(Err("nothing more of the request's body came".into())))
+        Poll::Ready(Some(Err(Silent.into())))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -226,15 +251,10 @@ impl Body for Patient {
     }
 }
 
-fn builder(limits: &Limits) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_REQUESTS)
-        .max_header_list_size(limits.fields)
-        .keep_alive_interval(limits.body)
-        .keep_alive_timeout(limits.head);
+/// The limit for a request's fields begins when the request before is over: it ends idle
+/// connections as well.
+fn builder(limits: &Limits) -> Builder {
+    let mut builder = Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
     builder
 }
