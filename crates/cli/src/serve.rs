@@ -186,7 +186,10 @@ impl WebServer {
         }
         let _ = stopping.send(true);
         let ended = async { while serving.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(drain(), ended).await;
+        tokio::select! {
+            _ = tokio::time::timeout(drain(), ended) => {}
+            () = refuse_http3(&endpoint) => {}
+        }
         endpoint.close(CloseCode::Unavailable.into(), b"the server stops");
         let _ = tokio::time::timeout(Duration::from_secs(2), endpoint.wait_idle()).await;
     }
@@ -294,6 +297,13 @@ async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped:
         connections.spawn_on(serve, &runtime);
     }
     while connections.join_next().await.is_some() {}
+}
+
+/// Tells clients who come now that it stops; they need not find out by waiting.
+async fn refuse_http3(endpoint: &Endpoint) {
+    while let Some(incoming) = endpoint.accept().await {
+        incoming.refuse("the server stops");
+    }
 }
 
 #[cfg(test)]

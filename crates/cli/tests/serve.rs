@@ -392,6 +392,31 @@ mod http3 {
         assert_eq!(asked.recv_response().await.unwrap().status(), StatusCode::OK);
     }
 
+    #[tokio::test]
+    async fn who_comes_while_it_stops_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let behind = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let server = bind(Content::Proxy(behind), Limits::default());
+        let address = server.address();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(server.run(async { _ = stopped.await }, || Duration::from_secs(60)));
+        let mut client = connect(address, "http/1.1").await;
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        fields(&mut tcp).await;
+        stop.send(()).unwrap();
+        // Who was accepted before has a connection that is closed at once.
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        let (endpoint, config) = browser();
+        let refused = endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap_err();
+        assert!(refused.to_string().contains("the server stops"), "{refused}");
+        tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhere").await.unwrap();
+        assert_eq!(code(&rest(&mut client).await), "200");
+        running.await.unwrap();
+    }
+
     /// The second visit asks with its first packets. What may be repeated is answered, what may not
     /// is not, and the server behind is told.
     #[tokio::test]

@@ -97,6 +97,8 @@ impl Tcp {
                 drop(seat);
             });
         }
+        // Who comes now is refused, and a server that takes over has the port to itself.
+        drop(self);
         while connections.join_next().await.is_some() {}
     }
 
