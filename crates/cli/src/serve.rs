@@ -239,6 +239,12 @@ async fn wait(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
+/// A client's address as it is known elsewhere: to a socket of IPv6, those of IPv4 look like
+/// `::ffff:192.0.2.7`.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 fn cannot_listen(address: SocketAddr, protocol: &str, error: &std::io::Error) -> Failure {
     Failure::new(
         format!("cannot listen on {protocol} {address}"),
@@ -280,7 +286,7 @@ async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped:
         let (http3, site, stopped) = (http3.clone(), site.clone(), stopped.clone());
         let runtime = incoming.runtime();
         let serve = async move {
-            let from = incoming.remote_address();
+            let from = canonical(incoming.remote_address());
             let served = match http3.accept(incoming).await {
                 Ok((connection, handshake)) => {
                     let enter = || site.statistics().enter(connection.clone());
@@ -320,6 +326,17 @@ mod tests {
 
     fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn clients_of_ipv4_are_known_by_their_address() {
+        for (address, known) in [
+            ("[::ffff:192.0.2.7]:443", "192.0.2.7:443"),
+            ("192.0.2.7:443", "192.0.2.7:443"),
+            ("[2001:db8::7]:443", "[2001:db8::7]:443"),
+        ] {
+            assert_eq!(canonical(address.parse().unwrap()), known.parse().unwrap());
+        }
     }
 
     #[test]

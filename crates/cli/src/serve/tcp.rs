@@ -29,7 +29,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, warn};
 
 use super::{
-    Limits, ServeOptions,
+    Limits, ServeOptions, canonical,
     certificate::Certificate,
     http2,
     site::{Answer, BoxError, Site, text},
@@ -106,7 +106,7 @@ impl Tcp {
     async fn accept(&self) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
         let seat = self.seats.clone().acquire_owned().await.expect("it is never closed");
         let (tcp, from) = self.listener.accept().await?;
-        Ok((tcp, from, seat))
+        Ok((tcp, canonical(from), seat))
     }
 }
 
