@@ -417,6 +417,40 @@ mod http3 {
         running.await.unwrap();
     }
 
+    /// RFC 9114 section 4.2.1.
+    #[tokio::test]
+    async fn the_server_behind_gets_one_field_of_cookies_and_the_body_of_a_get() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = before(listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            let asked = fields(&mut tcp).await.to_lowercase();
+            assert!(asked.contains("cookie: a=1; b=2\r\n"), "{asked}");
+            assert!(asked.contains("transfer-encoding: chunked\r\n"), "{asked}");
+            assert!(!asked.contains("x_forwarded_for"), "{asked}");
+            let mut body = [0; 14];
+            tcp.read_exact(&mut body).await.unwrap();
+            assert_eq!(&body, b"4\r\nbody\r\n0\r\n\r\n");
+            let answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n\
+                          4\r\nhere\r\n0\r\n\r\n";
+            tcp.write_all(answer.as_bytes()).await.unwrap();
+            rest(&mut tcp).await;
+        });
+        let (endpoint, config) = browser();
+        let connection = endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap();
+        let mut requests = requests(connection).await;
+        let request = Request::get("https://localhost/")
+            .header("cookie", "a=1")
+            .header("cookie", "b=2")
+            .header("x_forwarded_for", "192.0.2.1");
+        let mut asked = requests.send_request(request.body(()).unwrap()).await.unwrap();
+        asked.send_data(Bytes::from_static(b"body")).await.unwrap();
+        asked.finish().await.unwrap();
+        let response = asked.recv_response().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(response.headers().get("content-length").is_none());
+    }
+
     /// The second visit asks with its first packets. What may be repeated is answered, what may not
     /// is not, and the server behind is told.
     #[tokio::test]

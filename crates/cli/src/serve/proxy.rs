@@ -1,31 +1,37 @@
 //! Requests for a server behind this one.
 
-use std::{net::SocketAddr, time::Duration};
+mod fields;
+mod sent;
+
+use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use hyper::{
-    HeaderMap, Request, StatusCode, Uri, Version,
+    HeaderMap, Method, Request, Response, StatusCode, Uri, Version,
+    body::{Body as _, Incoming},
     ext::on_informational,
-    header::{HOST, HeaderValue, LINK},
+    header::{CONTENT_LENGTH, HOST, HeaderValue, LINK, TRANSFER_ENCODING},
 };
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::{Client, Error, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
 use mendpath_h3::{EarlyData, Interim};
+use tokio::time::timeout_at;
 use tracing::debug;
 
+use self::sent::{Progress, Sent};
 use super::site::{Answer, SiteBody, boxed, text};
 use super::websocket::{WebSocket, keep_upgrade};
 use crate::hop_by_hop::strip;
 
 /// For a connection to the server behind.
 const CONNECT: Duration = Duration::from_secs(5);
-/// For it to begin its answer.
+/// For it to take more of a request, and once it has all, to begin its answer.
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// The server behind, and connections to it.
 pub(super) struct Backend {
-    client: Client<HttpConnector, SiteBody>,
+    client: Client<HttpConnector, Sent>,
     url: Uri,
 }
 
@@ -54,26 +60,14 @@ impl Backend {
                 pass_on(interim.status(), interim.headers(), &hints)
             });
         }
-        let asking = self.client.request(request);
+        let client = self.client.clone();
         Box::pin(async move {
-            match (tokio::time::timeout(ANSWER, asking).await, socket) {
-                (Ok(Ok(response)), Some(socket)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                    socket.switch(response)
-                }
-                // It was not asked to.
-                (Ok(Ok(response)), None) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                    text(StatusCode::BAD_GATEWAY, "The server behind this one does not answer.\n")
-                }
-                (Ok(Ok(mut response)), _) => {
-                    strip(response.headers_mut());
-                    *response.version_mut() = Version::default();
-                    response.map(boxed)
-                }
-                (Ok(Err(error)), _) => {
-                    debug!(%error, "the server behind does not answer");
-                    text(StatusCode::BAD_GATEWAY, "The server behind this one does not answer.\n")
-                }
-                (Err(_), _) => {
+            let progress = Arc::<Progress>::default();
+            let request = framed(request, &progress).await;
+            match (in_time(client.request(request), &progress).await, socket) {
+                (Some(Ok(response)), socket) => switch_or_carry(response, socket),
+                (Some(Err(error)), _) => failure(&error, &progress),
+                (None, _) => {
                     text(StatusCode::GATEWAY_TIMEOUT, "The server behind this one takes too long.\n")
                 }
             }
@@ -92,14 +86,13 @@ impl Backend {
         let early = request.extensions().get::<EarlyData>().is_some();
         let fields = request.headers_mut();
         strip(fields);
+        fields::remove_claims(fields);
+        fields::join_cookies(fields);
         if early {
             fields.insert("early-data", HeaderValue::from_static("1"));
         }
-        // What the client says of itself is not for it to say.
         fields.insert("x-forwarded-for", HeaderValue::from_str(&from.ip().to_string()).ok()?);
         fields.insert("x-forwarded-proto", HeaderValue::from_static("https"));
-        fields.remove("x-forwarded-host");
-        fields.remove("forwarded");
         if let Some(host) = host {
             fields.insert("x-forwarded-host", host.clone());
             fields.insert(HOST, host);
@@ -108,10 +101,160 @@ impl Backend {
     }
 }
 
+/// The request with the end of its body where HTTP/1.1 sees it (RFC 9112 section 6.3).
+async fn framed(request: Request<SiteBody>, progress: &Arc<Progress>) -> Request<Sent> {
+    let (mut parts, body) = request.into_parts();
+    let mut body = Sent::new(body, progress.clone());
+    if !parts.headers.contains_key(CONTENT_LENGTH) && body.size_hint().exact().is_none() {
+        // Most of these have no body. Where only the end is still to come, none is announced.
+        if matches!(parts.method, Method::GET | Method::HEAD | Method::DELETE | Method::OPTIONS) {
+            body.begin().await;
+        }
+        // Without it hyper leaves out the body of a GET.
+        if !body.is_end_stream() {
+            parts.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+    }
+    Request::from_parts(parts, body)
+}
+
+/// What the server behind answers, unless it neither takes more of the request nor answers for
+/// [`ANSWER`].
+async fn in_time<T>(asking: impl Future<Output = T>, progress: &Progress) -> Option<T> {
+    let mut asking = pin!(asking);
+    loop {
+        let until = progress.last() + ANSWER;
+        match timeout_at(until, asking.as_mut()).await {
+            Ok(answer) => return Some(answer),
+            Err(_) if progress.last() + ANSWER > until => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+fn switch_or_carry(mut response: Response<Incoming>, socket: Option<WebSocket>) -> Response<SiteBody> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return match socket {
+            Some(socket) => socket.switch(response),
+            // It was not asked to.
+            None => text(StatusCode::BAD_GATEWAY, "The server behind this one does not answer.\n"),
+        };
+    }
+    let status = response.status();
+    fields::settle_length(response.headers_mut(), status);
+    strip(response.headers_mut());
+    *response.version_mut() = Version::default();
+    response.map(boxed)
+}
+
+/// Whose fault it is that there is no answer: what the client does not send, the server behind
+/// cannot answer.
+fn failure(error: &Error, progress: &Progress) -> Response<SiteBody> {
+    debug!(%error, "the server behind does not answer");
+    match progress.fault() {
+        Some(StatusCode::REQUEST_TIMEOUT) => {
+            text(StatusCode::REQUEST_TIMEOUT, "Nothing more of the request's body came.\n")
+        }
+        Some(fault) => text(fault, "The request's body is malformed.\n"),
+        None => text(StatusCode::BAD_GATEWAY, "The server behind this one does not answer.\n"),
+    }
+}
+
 /// Hands early hints on to the browser (RFC 8297): their links, which is what they are for.
 fn pass_on(status: StatusCode, fields: &HeaderMap, hints: &Interim) {
     if status.as_u16() == 103 {
         let links = fields.get_all(LINK).iter();
         hints.send(status, links.map(|link| (LINK, link.clone())).collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
+    use bytes::Bytes;
+    use http_body_util::{BodyExt as _, Empty};
+    use hyper::body::{Body, Frame};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::{
+        backoff::pause,
+        serve::{site::BoxError, tcp::Silent},
+    };
+
+    type Piece = Result<Frame<Bytes>, BoxError>;
+
+    /// What a client sends bit by bit.
+    struct Pieces(mpsc::Receiver<Piece>);
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = BoxError;
+
+        fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Piece>> {
+            self.0.poll_recv(cx)
+        }
+    }
+
+    /// A body of which something comes every 50 s.
+    fn slow(pieces: u32) -> SiteBody {
+        let (to, from) = mpsc::channel(1);
+        tokio::spawn(async move {
+            for _ in 0..pieces {
+                pause(Duration::from_secs(50)).await;
+                let _ = to.send(Ok(Frame::data(Bytes::from_static(b"x")))).await;
+            }
+        });
+        boxed(Pieces(from))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_server_behind_has_its_time_once_it_has_the_request() {
+        for (thinks, in_time) in [(59, true), (61, false)] {
+            let progress = Arc::<Progress>::default();
+            let body = Sent::new(slow(4), progress.clone());
+            let asking = async {
+                let all = body.collect().await.unwrap().to_bytes();
+                pause(Duration::from_secs(thinks)).await;
+                all
+            };
+            let answer = super::in_time(asking, &progress).await;
+            assert_eq!(answer.is_some(), in_time, "after {thinks} s");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_of_unknown_length_is_chunked_and_none_is_none() {
+        for method in [Method::GET, Method::DELETE, Method::POST] {
+            for (body, chunked, words) in [(slow(2), true, "xx"), (boxed(Empty::<Bytes>::new()), false, "")] {
+                let request = Request::builder().method(method.clone()).body(body).unwrap();
+                let framed = framed(request, &Arc::default()).await;
+                assert_eq!(framed.headers().contains_key(TRANSFER_ENCODING), chunked, "{method}");
+                assert_eq!(framed.into_body().collect().await.unwrap().to_bytes(), words);
+            }
+        }
+        let late_end = Request::get("/").body(slow(0)).unwrap();
+        assert!(!framed(late_end, &Arc::default()).await.headers().contains_key(TRANSFER_ENCODING));
+        let known = Request::post("/").header(CONTENT_LENGTH, "1").body(slow(1)).unwrap();
+        assert!(!framed(known, &Arc::default()).await.headers().contains_key(TRANSFER_ENCODING));
+    }
+
+    #[tokio::test]
+    async fn what_a_client_does_not_send_is_its_own_fault() {
+        for (error, fault) in [
+            (Silent.into(), Some(StatusCode::REQUEST_TIMEOUT)),
+            (BoxError::from("an invalid chunk"), Some(StatusCode::BAD_REQUEST)),
+        ] {
+            let (to, from) = mpsc::channel(1);
+            to.send(Err(error)).await.unwrap();
+            let progress = Arc::<Progress>::default();
+            assert_eq!(progress.fault(), None);
+            assert!(Sent::new(boxed(Pieces(from)), progress.clone()).collect().await.is_err());
+            assert_eq!(progress.fault(), fault);
+        }
     }
 }

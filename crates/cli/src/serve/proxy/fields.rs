@@ -1,0 +1,119 @@
+//! Fields on their way to the server behind, and from it.
+
+use hyper::{
+    HeaderMap, StatusCode,
+    header::{CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue, TRANSFER_ENCODING},
+};
+
+/// What the client says of itself is not for it to say.
+const CLAIMS: [&str; 7] = [
+    "forwarded",
+    "proxy",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-server",
+    "x-real-ip",
+];
+
+/// Removes what only a proxy may say. Names with `_` go as well: CGI and its heirs take
+/// `X_Forwarded_For` for `X-Forwarded-For` (RFC 3875 section 4.1.18).
+pub(super) fn remove_claims(fields: &mut HeaderMap) {
+    for name in CLAIMS {
+        fields.remove(name);
+    }
+    let underscored: Vec<HeaderName> =
+        fields.keys().filter(|name| name.as_str().contains('_')).cloned().collect();
+    for name in underscored {
+        fields.remove(name);
+    }
+}
+
+/// HTTP/2 and 3 may send cookies one by one, HTTP/1.1 has one field for them (RFC 9113 section 8.2.3,
+/// RFC 9114 section 4.2.1).
+pub(super) fn join_cookies(fields: &mut HeaderMap) {
+    let cookies: Vec<&[u8]> = fields.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if cookies.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
+    {
+        fields.insert(COOKIE, joined);
+    }
+}
+
+/// Leaves at most one length of a response, and none where it is not for it to say: beside
+/// Transfer-Encoding (RFC 9112 section 6.3) and without a body by its status (RFC 9110 section 8.6).
+pub(super) fn settle_length(fields: &mut HeaderMap, status: StatusCode) {
+    let bodiless = status.is_informational() || status == StatusCode::NO_CONTENT;
+    if bodiless || fields.contains_key(TRANSFER_ENCODING) {
+        fields.remove(CONTENT_LENGTH);
+        return;
+    }
+    // That they are equal is what hyper has seen to.
+    let first = fields.get(CONTENT_LENGTH).and_then(|first| {
+        let all = fields.get_all(CONTENT_LENGTH).iter().count();
+        let listed = first.as_bytes().split(|&byte| byte == b',').next()?;
+        let is_one = all == 1 && listed.len() == first.len();
+        if is_one { None } else { HeaderValue::from_bytes(listed.trim_ascii()).ok() }
+    });
+    if let Some(first) = first {
+        fields.insert(CONTENT_LENGTH, first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(all: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut fields = HeaderMap::new();
+        for (name, value) in all {
+            fields.append(*name, HeaderValue::from_static(value));
+        }
+        fields
+    }
+
+    #[test]
+    fn cookies_become_one_field() {
+        let mut some =
+            fields(&[("cookie", "a=1"), ("accept", "x"), ("cookie", "b=2"), ("cookie", "c=3; d=4")]);
+        join_cookies(&mut some);
+        let cookies: Vec<_> = some.get_all(COOKIE).iter().collect();
+        assert_eq!(cookies, ["a=1; b=2; c=3; d=4"]);
+        assert_eq!(some.len(), 2);
+    }
+
+    #[test]
+    fn what_a_client_claims_is_removed_however_it_is_spelled() {
+        let mut some = fields(&[
+            ("x_forwarded_for", "192.0.2.1"),
+            ("X-Forwarded_Proto", "http"),
+            ("x-forwarded-for", "192.0.2.1"),
+            ("x-forwarded-port", "1"),
+            ("x-forwarded-server", "x"),
+            ("x-real-ip", "192.0.2.1"),
+            ("forwarded", "for=192.0.2.1"),
+            ("proxy", "http://192.0.2.1"),
+            ("accept", "x"),
+        ]);
+        remove_claims(&mut some);
+        assert_eq!(some, fields(&[("accept", "x")]));
+    }
+
+    #[test]
+    fn a_response_has_one_length_or_none() {
+        for (status, all, left) in [
+            (200, &[("content-length", "5")][..], Some("5")),
+            (200, &[("content-length", "5"), ("transfer-encoding", "chunked")], None),
+            (200, &[("content-length", "5"), ("content-length", "5")], Some("5")),
+            (200, &[("content-length", "5, 5")], Some("5")),
+            (204, &[("content-length", "0")], None),
+            (304, &[("content-length", "5")], Some("5")),
+            (200, &[], None),
+        ] {
+            let mut some = fields(all);
+            settle_length(&mut some, StatusCode::from_u16(status).unwrap());
+            let lengths: Vec<_> = some.get_all(CONTENT_LENGTH).iter().collect();
+            assert_eq!(lengths, left.into_iter().collect::<Vec<_>>(), "{status} {all:?}");
+        }
+    }
+}
