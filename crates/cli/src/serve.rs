@@ -179,7 +179,7 @@ impl WebServer {
         let Self { endpoint, tcp, site, certificate, hangup, http3, .. } = self;
         let mut serving = JoinSet::new();
         serving.spawn(serve_http3(endpoint.clone(), http3, site.clone(), stopped.clone()));
-        serving.spawn(tcp.run(site, stopped));
+        serving.spawn(tcp.run(site.clone(), stopped));
         tokio::select! {
             () = stop => {}
             () = certificate.watch(hangup) => {}
@@ -192,6 +192,7 @@ impl WebServer {
         }
         endpoint.close(CloseCode::Unavailable.into(), b"the server stops");
         let _ = tokio::time::timeout(Duration::from_secs(2), endpoint.wait_idle()).await;
+        site.flush().await;
     }
 }
 

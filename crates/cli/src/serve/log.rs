@@ -1,99 +1,138 @@
 //! The access log: a line for each request, written when its response is over.
 
+mod writer;
+
 use std::{
     fs::File,
     io::Write,
     net::SocketAddr,
     path::Path,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use hyper::{
-    Method, StatusCode, Version,
+    Method, Request, StatusCode, Version,
     body::{Body, Frame, SizeHint},
 };
-use tokio::time::Instant;
+use percent_encoding::{CONTROLS, utf8_percent_encode};
+use tokio::time::{Instant, timeout};
 
+use self::writer::Writer;
 use super::{Statistics, site::BoxError};
 use crate::{
     accounts::now,
     failure::{Failure, io_reason},
 };
 
+/// How long the last lines may take to be written.
+const LAST: Duration = Duration::from_secs(2);
+/// The status of a request whose client went away before its answer began, as other servers note it.
+const GIVEN_UP: u16 = 499;
+
 /// Where lines go.
 #[derive(Clone)]
-pub(super) struct AccessLog(Option<Arc<Mutex<Box<dyn Write + Send>>>>);
+pub(super) struct AccessLog(Option<Writer>);
 
 impl AccessLog {
     /// Opens the file, which grows; `-` is stdout.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, Failure> {
         let Some(file) = file else { return Ok(Self(None)) };
+        let failed = |error: std::io::Error| {
+            let tried = format!("cannot write the access log {}", file.display());
+            Failure::new(tried, io_reason(&error), "Name another file with --access-log")
+        };
         let out: Box<dyn Write + Send> = if file == Path::new("-") {
             Box::new(std::io::stdout())
         } else {
-            let opened = File::options().append(true).create(true).open(file);
-            Box::new(opened.map_err(|error| {
-                let tried = format!("cannot write the access log {}", file.display());
-                Failure::new(tried, io_reason(&error), "Name another file with --access-log")
-            })?)
+            Box::new(File::options().append(true).create(true).open(file).map_err(failed)?)
         };
-        Ok(Self(Some(Arc::new(Mutex::new(out)))))
+        Ok(Self(Some(Writer::new(out).map_err(failed)?)))
     }
 
-    /// Whether lines are wanted.
-    pub(super) fn is_open(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// A full disk is no reason not to answer.
-    fn write(&self, line: &str) {
-        if let Some(out) = &self.0 {
-            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+    /// Waits until the lines so far are written, unless nobody takes them.
+    pub(super) async fn flush(&self) {
+        if let Some(writer) = &self.0 {
+            let _ = timeout(LAST, writer.flush()).await;
         }
     }
 }
 
-/// What is known of a request before it is answered.
+/// A request, which is noted when this is dropped: at the end of its response, or when it is given up
+/// before.
 pub(super) struct Entry {
-    pub(super) log: AccessLog,
-    pub(super) statistics: Arc<Statistics>,
-    pub(super) from: SocketAddr,
-    pub(super) version: Version,
-    pub(super) method: Method,
-    /// As it was sent, for a log that is open: a URI holds neither spaces nor control characters.
-    pub(super) path: String,
-    pub(super) began: Instant,
+    log: AccessLog,
+    statistics: Arc<Statistics>,
+    from: SocketAddr,
+    version: Version,
+    method: Method,
+    /// For a log that is open.
+    path: String,
+    began: Instant,
+    status: StatusCode,
+    sent: u64,
+}
+
+impl Entry {
+    pub(super) fn new<B>(
+        log: AccessLog,
+        statistics: Arc<Statistics>,
+        request: &Request<B>,
+        from: SocketAddr,
+    ) -> Self {
+        let path = if log.0.is_some() { path(request) } else { String::new() };
+        Self {
+            log,
+            statistics,
+            from,
+            version: request.version(),
+            method: request.method().clone(),
+            path,
+            began: Instant::now(),
+            status: StatusCode::from_u16(GIVEN_UP).expect("it has three digits"),
+            sent: 0,
+        }
+    }
+
+    /// Whether the answer has no body whatever its fields say.
+    pub(super) fn is_head(&self) -> bool {
+        self.method == Method::HEAD
+    }
+}
+
+/// The path in one word of ASCII. A URI holds neither spaces nor control characters.
+fn path<B>(request: &Request<B>) -> String {
+    let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+    if path.is_empty() { "-".to_owned() } else { utf8_percent_encode(path, CONTROLS).to_string() }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Self { log, statistics, from, version, method, path, began, status, sent } = self;
+        statistics.on_response(*version, *status, *sent);
+        let Some(writer) = &log.0 else { return };
+        let time = humantime::format_rfc3339_millis(now());
+        let took = began.elapsed().as_millis();
+        let (from, status) = (from.ip(), status.as_u16());
+        if !writer.write(format!("{time} {from} {version:?} {method} {path} {status} {sent} {took}\n")) {
+            statistics.on_lost_line();
+        }
+    }
 }
 
 /// A response's body, if it has one, that is noted when it is over.
 pub(super) struct Logged<B> {
     body: Option<B>,
     entry: Entry,
-    status: StatusCode,
-    sent: u64,
 }
 
 impl<B> Logged<B> {
-    pub(super) fn new(body: Option<B>, status: StatusCode, entry: Entry) -> Self {
-        Self { body, entry, status, sent: 0 }
-    }
-}
-
-impl<B> Drop for Logged<B> {
-    fn drop(&mut self) {
-        let Entry { log, statistics, from, version, method, path, began } = &self.entry;
-        statistics.on_response(*version, self.status, self.sent);
-        if !log.is_open() {
-            return;
-        }
-        let time = humantime::format_rfc3339_millis(now());
-        let took = began.elapsed().as_millis();
-        let (status, sent) = (self.status.as_u16(), self.sent);
-        log.write(&format!("{time} {} {version:?} {method} {path} {status} {sent} {took}\n", from.ip()));
+    pub(super) fn new(body: Option<B>, status: StatusCode, mut entry: Entry) -> Self {
+        entry.status = status;
+        Self { body, entry }
     }
 }
 
@@ -111,7 +150,7 @@ where
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
         if let Some(Ok(frame)) = &frame {
-            self.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
+            self.entry.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
@@ -122,5 +161,44 @@ where
 
     fn size_hint(&self) -> SizeHint {
         self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mendpath::Endpoint;
+
+    use super::*;
+
+    fn statistics() -> Arc<Statistics> {
+        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        Statistics::new(endpoint, Arc::default())
+    }
+
+    #[test]
+    fn a_path_is_one_word_of_ascii() {
+        for (uri, word) in [
+            ("/a?b=c", "/a?b=c"),
+            ("/%C3%A4", "/%C3%A4"),
+            ("/\u{e4}\u{202e}", "/%C3%A4%E2%80%AE"),
+            ("localhost:443", "-"),
+        ] {
+            assert_eq!(path(&Request::get(uri).body(()).unwrap()), word);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_has_a_line_whether_it_is_answered_or_given_up() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (log, statistics) = (AccessLog::open(Some(file.path())).unwrap(), statistics());
+        let request = Request::get("/page").body(()).unwrap();
+        let entry = || Entry::new(log.clone(), statistics.clone(), &request, "192.0.2.7:1".parse().unwrap());
+        drop(Logged::<String>::new(None, StatusCode::NOT_FOUND, entry()));
+        drop(entry());
+        log.flush().await;
+        let lines = std::fs::read_to_string(file.path()).unwrap();
+        let statuses: Vec<_> = lines.lines().map(|line| line.split(' ').nth(5).unwrap()).collect();
+        assert_eq!(statuses, ["404", "499"], "{lines}");
+        assert!(lines.contains(" 192.0.2.7 HTTP/1.1 GET /page 404 0 "), "{lines}");
     }
 }

@@ -13,13 +13,12 @@ use std::{
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Full, combinators::UnsyncBoxBody};
 use hyper::{
-    HeaderMap, Method, Request, Response, StatusCode, Version,
+    HeaderMap, Request, Response, StatusCode, Version,
     body::Body,
     header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue},
     http::Extensions,
 };
 use mendpath_h3::EarlyData;
-use tokio::time::Instant;
 use tower::Service;
 use tower_http::compression::{
     Compression, Predicate as _,
@@ -99,26 +98,39 @@ impl Site {
         ForHttp3 { site: self.clone(), from }
     }
 
+    /// Waits until the access log is written.
+    pub(super) async fn flush(&self) {
+        self.log.flush().await;
+    }
+
+    fn enter<B>(&self, request: &Request<B>, from: SocketAddr) -> Entry {
+        Entry::new(self.log.clone(), self.statistics.clone(), request, from)
+    }
+
+    /// What those are told who do not come by it.
+    fn alternative_for(&self, version: Version) -> Option<HeaderValue> {
+        (version < Version::HTTP_3).then(|| self.alternative.clone())
+    }
+
+    /// Answers a request that is not looked at any further.
+    pub(super) fn refuse<B>(
+        &self,
+        request: &Request<B>,
+        from: SocketAddr,
+        refusal: Response<SiteBody>,
+    ) -> Answer {
+        let entry = self.enter(request, from);
+        let alternative = self.alternative_for(request.version());
+        Box::pin(std::future::ready(finish(refusal, alternative, entry)))
+    }
+
     /// Answers one request.
     pub(super) fn answer<B>(&self, request: Request<B>, from: SocketAddr) -> Answer
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let version = request.version();
-        let path = match request.uri().path_and_query() {
-            Some(path) if self.log.is_open() => path.to_string(),
-            _ => String::new(),
-        };
-        let entry = Entry {
-            log: self.log.clone(),
-            statistics: self.statistics.clone(),
-            from,
-            version,
-            method: request.method().clone(),
-            path,
-            began: Instant::now(),
-        };
-        let alternative = (version < Version::HTTP_3).then(|| self.alternative.clone());
+        let entry = self.enter(&request, from);
+        let alternative = self.alternative_for(request.version());
         let early = request.extensions().get::<EarlyData>().is_some();
         match &self.source {
             // It may be a replay, and the browser asks again once the handshake is complete.
@@ -176,7 +188,7 @@ where
         fields.insert(ALT_SVC, alternative);
     }
     let status = response.status();
-    let bodiless = entry.method == Method::HEAD;
+    let bodiless = entry.is_head();
     response.map(|body| {
         // Not every protocol's server leaves it out by itself.
         Logged::new((!bodiless).then_some(body), status, entry).boxed_unsync()

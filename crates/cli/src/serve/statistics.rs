@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -37,6 +37,8 @@ struct Books {
     endpoint: Endpoint,
     /// Connections by TCP.
     tcp: AtomicUsize,
+    /// Lines of the access log that nobody took.
+    lost_lines: AtomicU64,
     /// Of files.
     memory: Arc<Memory>,
     pages: Mutex<Pages>,
@@ -86,7 +88,8 @@ impl Drop for SeenByTcp {
 impl Statistics {
     pub(super) fn new(endpoint: Endpoint, memory: Arc<Memory>) -> Arc<Self> {
         let (live, tcp, pages) = (Live::new(false), AtomicUsize::new(0), Mutex::default());
-        let books = Arc::new(Books { live, endpoint, tcp, memory, pages });
+        let lost_lines = AtomicU64::new(0);
+        let books = Arc::new(Books { live, endpoint, tcp, lost_lines, memory, pages });
         let feed = {
             let books = books.clone();
             Feed::new(move || books.snapshot(Instant::now()))
@@ -122,6 +125,11 @@ impl Statistics {
         responses.bytes += bytes;
     }
 
+    /// A line of the access log was dropped.
+    pub(super) fn on_lost_line(&self) {
+        self.books.lost_lines.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Answers one request.
     pub(crate) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
         let answer = |path: &str| match path {
@@ -148,6 +156,7 @@ impl Books {
             door: self.endpoint.stats(),
             workers: self.endpoint.connections_by_worker(),
             responses: pages.responses.clone(),
+            lost_lines: self.lost_lines.load(Ordering::Relaxed),
             files: self.memory.figures(),
             counters,
         };
@@ -217,6 +226,7 @@ struct Scrape {
     /// QUIC connections of each worker.
     workers: Vec<usize>,
     responses: BTreeMap<Kind, Responses>,
+    lost_lines: u64,
     files: Figures,
     counters: Counters,
 }
@@ -240,6 +250,8 @@ impl Collector for Scrape {
         Metric { name: "web_responses", help }.counters(all(|responses| responses.count), encoder)?;
         let help = "Bytes of their bodies";
         Metric { name: "web_response_bytes", help }.counters(all(|responses| responses.bytes), encoder)?;
+        let help = "Lines of the access log that were dropped since nobody took them";
+        Metric { name: "web_log_lines_dropped", help }.counter(self.lost_lines, encoder)?;
         let Figures { names, bytes, found, opened } = self.files;
         let help = "Names of files of which something is in memory";
         Metric { name: "web_memory_names", help }.gauge(names as u64, encoder)?;
@@ -287,8 +299,10 @@ mod tests {
         ] {
             statistics.on_response(version, StatusCode::from_u16(code).unwrap(), bytes);
         }
+        statistics.on_lost_line();
         let metrics = statistics.books.metrics();
         for line in [
+            "mendpath_web_log_lines_dropped_total 1",
             "mendpath_web_connections{transport=\"tcp\"} 3",
             "mendpath_worker_connections{worker=\"0\"} 0",
             "mendpath_web_responses_total{protocol=\"http3\",status=\"2xx\"} 2",

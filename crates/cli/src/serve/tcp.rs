@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    future::{Future, ready as at_once},
+    future::Future,
     net::SocketAddr,
     pin::{Pin, pin},
     sync::{Arc, Mutex, PoisonError},
@@ -136,7 +136,7 @@ async fn serve(
         // HTTP/2 has refused those itself.
         if size_of_fields(&request) > u64::from(fields) {
             let words = "The fields of the request are too large.\n";
-            return Box::pin(at_once(text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words)));
+            return site.refuse(&request, from, text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words));
         }
         site.answer(request.map(|body| Patient::new(body, patience)), from)
     };

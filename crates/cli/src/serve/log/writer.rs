@@ -1,0 +1,109 @@
+//! Lines on their way to a file, or to a reader that may not come.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Once},
+    thread,
+};
+
+use tokio::sync::{mpsc, oneshot};
+use tracing::warn;
+
+/// Lines that wait to be written. More are dropped: no request waits for its line.
+const QUEUE: usize = 4_096;
+
+/// Hands lines to a thread that may wait.
+#[derive(Clone)]
+pub(super) struct Writer {
+    to: mpsc::Sender<Message>,
+    /// Whether it was said that lines are dropped.
+    warned: Arc<Once>,
+}
+
+enum Message {
+    Line(String),
+    /// Everything before is to be written, and then this is told.
+    Flush(oneshot::Sender<()>),
+}
+
+impl Writer {
+    /// Writes to this until the last clone is dropped.
+    ///
+    /// # Errors
+    /// If there can be no thread for it.
+    pub(super) fn new(mut out: Box<dyn Write + Send>) -> io::Result<Self> {
+        let (to, mut from) = mpsc::channel(QUEUE);
+        let write = move || {
+            while let Some(message) = from.blocking_recv() {
+                // A full disk is no reason not to answer.
+                let _ = match message {
+                    Message::Line(line) => out.write_all(line.as_bytes()),
+                    Message::Flush(done) => out.flush().map(|()| _ = done.send(())),
+                };
+                if from.is_empty() {
+                    let _ = out.flush();
+                }
+            }
+        };
+        thread::Builder::new().name("access-log".to_owned()).spawn(write)?;
+        Ok(Self { to, warned: Arc::new(Once::new()) })
+    }
+
+    /// Writes a line sometime; false where it is dropped since too many wait.
+    pub(super) fn write(&self, line: String) -> bool {
+        let is_taken = self.to.try_send(Message::Line(line)).is_ok();
+        if !is_taken {
+            self.warned.call_once(|| warn!("lines of the access log are dropped: nobody takes them"));
+        }
+        is_taken
+    }
+
+    /// Waits until everything is written.
+    pub(super) async fn flush(&self) {
+        let (done, written) = oneshot::channel();
+        if self.to.send(Message::Flush(done)).await.is_ok() {
+            let _ = written.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, mpsc::Receiver};
+
+    use super::*;
+
+    /// A pipe that nobody reads before it is told to.
+    struct Pipe {
+        opened: Receiver<()>,
+        written: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // Once it is open it stays so.
+            let _ = self.opened.recv();
+            self.written.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_reader_and_what_is_taken_is_written() {
+        let (open, opened) = std::sync::mpsc::channel();
+        let written = Arc::default();
+        let writer = Writer::new(Box::new(Pipe { opened, written: Arc::clone(&written) })).unwrap();
+        let taken = (0..2 * QUEUE).filter(|line| writer.write(format!("{line}\n"))).count();
+        // One may be on its way into the pipe.
+        assert!((QUEUE..=QUEUE + 1).contains(&taken), "{taken}");
+        drop(open);
+        writer.flush().await;
+        let written = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+        assert_eq!(written.lines().count(), taken);
+        assert!(written.starts_with("0\n1\n2\n"));
+    }
+}
