@@ -175,6 +175,18 @@ async fn slow_fields_end_the_connection() {
     assert!(answer.is_empty() || code(&answer) == "408", "{}", String::from_utf8_lossy(&answer));
 }
 
+/// RFC 9112 section 3.2.
+#[tokio::test]
+async fn who_does_not_say_for_which_host_is_refused() {
+    let address = site(Limits::default()).await;
+    for hosts in ["", "Host: a\r\nHost: b\r\n", "Host: a b\r\n", "Host: a/b\r\n"] {
+        let mut unclear = connect(address, "http/1.1").await;
+        let request = format!("GET / HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
+        unclear.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(code(&rest(&mut unclear).await), "400", "{hosts}");
+    }
+}
+
 #[tokio::test]
 async fn giant_fields_are_refused_by_every_protocol() {
     let address = site(Limits::default()).await;
