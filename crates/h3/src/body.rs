@@ -24,7 +24,7 @@ use crate::RecvStream;
 pub struct Body {
     stream: RequestStream<RecvStream, Bytes>,
     state: State,
-    /// What came with the fields, until it is asked for.
+    /// What is known of it already: what came with the fields, or that it is malformed.
     first: Option<Result<Frame<Bytes>, BodyError>>,
     /// Bytes that are still to come as the request says, if it does.
     left: Option<u64>,
@@ -126,7 +126,10 @@ impl Body {
             self.state = State::End;
             self.stream.stop_sending(Code::H3_MESSAGE_ERROR);
             let _ = self.malformed.take().map(|malformed| malformed.send(()));
-            return Poll::Ready(Err(BodyError::Malformed));
+            // The stream is reset before the service can answer what it hears next.
+            self.first = Some(Err(BodyError::Malformed));
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         self.left = left.flatten();
         Poll::Ready(Ok(frame))
