@@ -62,7 +62,7 @@ pub(super) struct Site {
 
 enum Source {
     Files(Compression<Files, And<SizeAbove, ForText>>),
-    Backend(Backend),
+    Backend(Box<Backend>),
 }
 
 impl Site {
@@ -81,7 +81,7 @@ impl Site {
                 let worth_it: And<_, ForText> = SizeAbove::new(LEAST).and(is_text);
                 Source::Files(Compression::new(files).compress_when(worth_it))
             }
-            Content::Proxy(url) => Source::Backend(Backend::new(url.clone())),
+            Content::Proxy(url) => Source::Backend(Box::new(Backend::new(url.clone()))),
         };
         let log = AccessLog::open(options.access_log.as_deref())?;
         let alternative = HeaderValue::try_from(format!("h3=\":{port}\"; ma={REMEMBER}"));
