@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use mendpath_cli::{
     destination::DestinationPolicy::*,
@@ -10,7 +10,10 @@ use mendpath_cli::{
     server::ProxyServer,
 };
 use support::{http::*, *};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::Notify,
+};
 
 /// A proxy pair.
 struct Pair {
@@ -476,6 +479,60 @@ async fn a_body_is_asked_for_only_when_the_origin_wants_it() {
         let mut program = pair.program().await;
         let other = post("/yes").replace("100-continue", "wonders");
         assert_eq!(code(&program.ask(&other).await.0), 417);
+    })
+    .await;
+}
+
+/// An origin server that does not want a body may take its time to say why.
+#[tokio::test]
+async fn a_refusal_without_a_100_arrives_whole() {
+    within(async {
+        let pair = Pair::start().await;
+        let heard = Arc::new(Notify::new());
+        let more = heard.clone();
+        let origin = talking_origin(move |mut tcp, _| {
+            let more = more.clone();
+            async move {
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    request.push(tcp.read_u8().await.unwrap());
+                }
+                for piece in ["HTTP/1.1 403 Forbidden\r\nContent-Length: 12\r\n\r\n", "one ", "two ", "last"]
+                {
+                    tcp.write_all(piece.as_bytes()).await.unwrap();
+                    more.notified().await;
+                }
+            }
+        })
+        .await;
+        let mut program = pair.program().await;
+        let fields = "Expect: 100-continue\r\nContent-Length: 4\r\n";
+        program.say(&format!("POST http://{}/ HTTP/1.1\r\n{fields}\r\n", origin.address)).await;
+        assert_eq!(code(&program.hear_head().await), 403);
+        for piece in ["one ", "two ", "last"] {
+            heard.notify_one();
+            let mut found = [0; 4];
+            program.0.read_exact(&mut found).await.expect("the rest is lost");
+            assert_eq!(found, piece.as_bytes());
+        }
+    })
+    .await;
+}
+
+/// What the program did not finish is not the origin server's fault.
+#[tokio::test]
+async fn a_request_that_is_cut_is_incomplete() {
+    within(async {
+        let pair = Pair::start().await;
+        let origin = origin(|_| ok("whole")).await;
+        for body in ["Content-Length: 10\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"] {
+            let mut program = pair.program().await;
+            program.say(&format!("POST http://{}/ HTTP/1.1\r\n{body}", origin.address)).await;
+            program.0.shutdown().await.unwrap();
+            let (head, text) = program.hear().await;
+            assert!(code(&head) == 400 && text.contains("incomplete"), "{body}: {head}{text}");
+        }
+        assert_eq!(origin.requests(), Vec::<String>::new());
     })
     .await;
 }

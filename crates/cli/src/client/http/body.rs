@@ -38,7 +38,8 @@ pub(super) struct Upload {
 /// What `Expect: 100-continue` waits for. As long as nobody reads the body, hyper does not ask the
 /// program for it either.
 struct Permission {
-    granted: oneshot::Receiver<()>,
+    /// `None` once the final answer came without it: the body is not wanted.
+    granted: Option<oneshot::Receiver<()>>,
     unasked: Pin<Box<Sleep>>,
 }
 
@@ -46,7 +47,7 @@ impl Upload {
     pub(super) fn new(from: Incoming, granted: Option<oneshot::Receiver<()>>) -> Self {
         let complete = Arc::new(AtomicBool::new(from.is_end_stream()));
         let unasked = || Box::pin(sleep_until(Instant::now() + EXPECTATION));
-        let permission = granted.map(|granted| Permission { granted, unasked: unasked() });
+        let permission = granted.map(|granted| Permission { granted: Some(granted), unasked: unasked() });
         Self { from: Some(from), permission, complete }
     }
 
@@ -63,10 +64,14 @@ impl Upload {
 
 impl Permission {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match Pin::new(&mut self.granted).poll(cx) {
+        let Some(granted) = &mut self.granted else { return Poll::Pending };
+        match Pin::new(granted).poll(cx) {
             Poll::Ready(Ok(())) => Poll::Ready(()),
-            // The final answer came without it: the body is not wanted.
-            Poll::Ready(Err(_)) => Poll::Pending,
+            Poll::Ready(Err(_)) => {
+                // Hyper asks again with each read of the answer, and what is spent must not be polled.
+                self.granted = None;
+                Poll::Pending
+            }
             Poll::Pending => self.unasked.as_mut().poll(cx),
         }
     }

@@ -192,6 +192,10 @@ impl Proxy {
         if self.visit.is_malformed() {
             return closing(words(400, "The body of the request is not well-formed.", Some(turn)));
         }
+        if self.visit.is_cut() && matches!(error, Unanswered::Broken(_)) {
+            // RFC 9112 section 8: an incomplete request, whatever its origin server made of that.
+            return closing(words(400, "The body of the request is incomplete.", Some(turn)));
+        }
         match error {
             Unanswered::Refused(reply) => refused(&reply, turn),
             Unanswered::Broken(error) => {

@@ -215,6 +215,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
             match this.poll_more(cx) {
                 Poll::Ready(Ok(0)) => {
                     this.visit.end();
+                    if matches!(this.at, At::Body(_) | At::Chunks(_)) {
+                        this.visit.cut();
+                    }
                     // A program may end its direction and still wait for the answer.
                     if matches!(this.at, At::Head(_)) && this.visit.wait_for_rest(cx) {
                         return Poll::Pending;

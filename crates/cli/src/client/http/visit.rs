@@ -28,6 +28,8 @@ pub(super) struct Visit {
     ended: AtomicBool,
     /// A body was not what its head announced.
     malformed: AtomicBool,
+    /// The program ended its direction in the middle of a body.
+    cut: AtomicBool,
     /// Among the connections of its listener.
     place: Option<Place>,
 }
@@ -51,6 +53,7 @@ impl Visit {
             moved: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             malformed: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
             place,
         })
     }
@@ -104,6 +107,15 @@ impl Visit {
 
     pub(super) fn is_malformed(&self) -> bool {
         self.malformed.load(Relaxed)
+    }
+
+    /// The program's last request has no end.
+    pub(super) fn cut(&self) {
+        self.cut.store(true, Relaxed);
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.load(Relaxed)
     }
 
     /// The program has asked for something that it may have.
