@@ -190,7 +190,7 @@ pub(super) fn parse_rate(text: &str) -> Result<Limit<BitRate>, String> {
     parse_amount(text, |rate: &BitRate| rate.bits_per_second() >= 8_000, "a rate of at least 8kbit")
 }
 
-fn parse_amount<T: FromStr<Err = units::ParseUnitError>>(
+pub(super) fn parse_amount<T: FromStr<Err = units::ParseUnitError>>(
     text: &str,
     fits: impl FnOnce(&T) -> bool,
     wanted: &str,

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf};
 use clap::{Args, Subcommand};
 use units::BitRate;
 
-use super::{Limit, invite::parse_rate};
+use super::{Limit, invite::parse_amount};
 use crate::client::{PathChange, PathOrder};
 
 /// Arguments of `paths`.
@@ -123,11 +123,8 @@ fn parse_named_cap(text: &str) -> Result<(String, BitRate), String> {
 }
 
 fn parse_cap(text: &str) -> Result<Limit<BitRate>, String> {
-    let least = mendpath::PathLimits::LEAST_RATE;
-    match parse_rate(text)? {
-        Limit::At(rate) if rate < least => Err("write at least 64kbit, or pause the path".to_owned()),
-        rate => Ok(rate),
-    }
+    let fits = |rate: &BitRate| *rate >= mendpath::PathLimits::LEAST_RATE;
+    parse_amount(text, fits, "a cap of at least 64kbit; for less, pause the path")
 }
 
 #[cfg(test)]
@@ -142,6 +139,7 @@ mod tests {
             ("=5mbit", "NAME=RATE"),
             ("wwan0=none", "NAME=RATE"),
             ("wwan0=9kbit", "at least 64kbit"),
+            ("wwan0=1kbit", "at least 64kbit"),
             ("wwan0=fast", "fast"),
         ] {
             let error = parse_named_cap(wrong).unwrap_err();

@@ -166,13 +166,14 @@ impl<'a> Keeper<'a> {
         let PathUpdate::Event(event) = update else { return };
         match event {
             PathEvent::Suspect(id) => self.silences.begin(*id),
-            PathEvent::Resumed(id) if self.silences.end(*id) => {
+            // What has been reported gone, and perhaps replaced, does not come back.
+            PathEvent::Resumed(id) if self.silences.end(*id) && self.is_open(*id) => {
                 self.note(EventKind::Up, format_args!("path {} answers again", self.name(*id)));
             }
             PathEvent::Closed { path, .. } => {
                 self.silences.end(*path);
                 // Those that the keeper has closed were told of already.
-                if self.open.values().any(|open| open == path) {
+                if self.is_open(*path) {
                     self.note(EventKind::Down, format_args!("path {} has ended", self.name(*path)));
                 }
             }
@@ -182,10 +183,14 @@ impl<'a> Keeper<'a> {
 
     fn tell_of_silence(&self, id: PathId) {
         // What is known to be gone was told already.
-        if self.open.values().any(|open| *open == id) {
+        if self.is_open(id) {
             let others = if self.open.len() > 1 { "; the others carry its traffic" } else { "" };
             self.note(EventKind::Down, format_args!("path {} does not answer{others}", self.name(id)));
         }
+    }
+
+    fn is_open(&self, id: PathId) -> bool {
+        self.open.values().any(|open| *open == id)
     }
 
     /// Tells the user, and those who look later.
@@ -197,5 +202,36 @@ impl<'a> Keeper<'a> {
     fn name(&self, id: PathId) -> String {
         let open = self.open.iter().find(|(_, open)| **open == id);
         open.map_or_else(|| format!("#{}", id.0), |(path, _)| path.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::association::tests::connected;
+
+    /// The interface went away, and a new path took the place of this one: nobody cares that the old
+    /// one answers after all.
+    #[tokio::test]
+    async fn a_path_that_is_gone_does_not_come_back() {
+        let (connection, _stream, _other) = connected().await;
+        tokio::time::pause();
+        let first: WantedPath =
+            usable_paths(&["127.0.0.1".parse().unwrap()], ([127, 0, 0, 1], 1).into()).unwrap().remove(0);
+        let server = connection.remote_address();
+        for is_gone in [false, true] {
+            let live = Live::new(true);
+            let mut keeper = Keeper::new(connection.clone(), first.clone(), server, &live);
+            let id = keeper.open[&first];
+            keeper.silences.begin(id);
+            let silent = keeper.silences.overdue().await;
+            keeper.tell_of_silence(silent);
+            if is_gone {
+                keeper.remove_unwanted(&[]);
+            }
+            keeper.tell(&PathUpdate::Event(PathEvent::Resumed(id)));
+            let said: Vec<_> = live.journal.newest(usize::MAX).into_iter().map(|entry| entry.text).collect();
+            assert_eq!(said.iter().any(|text| text.contains("answers again")), !is_gone, "{said:?}");
+        }
     }
 }
