@@ -20,6 +20,8 @@ use tracing_subscriber::{
     },
 };
 
+use crate::failure::{Failure, io_reason};
+
 /// How lines on stderr are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
@@ -120,11 +122,23 @@ pub fn init_logs(verbose: u8, format: LogFormat) {
     }
 }
 
-/// Prints a result on stdout. A closed pipe is the reader's choice, not a failure.
-pub(crate) fn print(text: &str) {
+/// Prints a result on stdout. A closed pipe is the reader's choice, not a failure; a full disk is one.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    show(text).map(|_| ())
+}
+
+/// The same for what goes on for as long as somebody looks: whether somebody still does.
+pub(crate) fn show(text: &str) -> Result<bool, Failure> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => {
+            let next = "Send the output elsewhere";
+            Err(Failure::new("cannot write to standard output", io_reason(&error), next))
+        }
+    }
 }
 
 /// Logs more or less from now on, as [`init_logs`] does from the start.

@@ -68,7 +68,7 @@ pub async fn server(
         AppProtection::Copies => Protection::Copies,
         AppProtection::Fec => Protection::Fec,
     };
-    print("listening\n");
+    print("listening\n")?;
     // The lab makes one call at a time.
     while let Some(incoming) = endpoint.accept().await {
         // What goes wrong shows at the receiver's end.
@@ -137,7 +137,7 @@ pub async fn client(call: &CallArgs, args: &RelayArgs) -> Result<(), Failure> {
         let _ = timeout(PATHS, connection.add_path(path)).await;
     }
     let (mut send, mut receive) = connection.open_bi().await.map_err(|error| failed(&error))?;
-    print("begins\n");
+    print("begins\n")?;
     let request =
         Request { time_ns: call.time.as_nanos(), deadline_ns: call.deadline.as_nanos(), seed: call.seed };
     let request = serde_json::to_vec(&request).map_err(|error| failed(&error))?;

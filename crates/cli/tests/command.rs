@@ -4,9 +4,10 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::{fs::PermissionsExt as _, net::UnixListener},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    time::Duration,
 };
 
 fn mendpath(args: &[&str]) -> Output {
@@ -210,6 +211,44 @@ fn a_full_disk_is_an_error() {
     assert!(text(&output.stderr).contains("disk is full"), "{}", text(&output.stderr));
     let output = mendpath(&["trace", "analyze", file.to_str().unwrap(), "--json", "/dev/full"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_an_error_whatever_is_printed() {
+    for args in [&["config", "template", "server"][..], &["paths"], &["completions", "bash"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+        let output = command.args(args).stdout(full).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("cannot write to standard output: the disk is full"), "{args:?}: {said}");
+    }
+}
+
+/// Nobody looks any more: whoever watches ends, and has nothing to complain of.
+#[test]
+fn watching_ends_with_its_reader() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("client-1.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    command.args(["status", "--watch", "--json", "--socket"]).arg(&socket);
+    let mut watching = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut asked, _) = listener.accept().unwrap();
+    asked.write_all(b"{}\n").unwrap();
+    let mut reader = BufReader::new(watching.stdout.take().unwrap());
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    assert_eq!(line, "{}\n");
+    drop(reader);
+    asked.write_all(b"{}\n").unwrap();
+    asked.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut question = String::new();
+    asked.read_to_string(&mut question).expect("it does not hang up");
+    assert_eq!(question, "watch\n");
+    let output = watching.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
 
 #[test]

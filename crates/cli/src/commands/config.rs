@@ -11,9 +11,8 @@ pub(super) fn run(command: ConfigCommand) -> Result<(), Failure> {
                 [] => "nothing in it".to_owned(),
                 tables => format!("for mendpath {}", tables.join(" and ")),
             };
-            print(&format!("{} is right: {what}\n", args.file.display()));
+            print(&format!("{} is right: {what}\n", args.file.display()))
         }
         ConfigCommand::Template(args) => print(&config::template(&args.command)),
     }
-    Ok(())
 }

@@ -33,10 +33,10 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let to_stdout = json.as_deref() == Some(Path::new("-"));
     if let Some(file) = &json {
         let text = to_json(&report);
-        if to_stdout { print(&text) } else { write(file, &text)? }
+        if to_stdout { print(&text)? } else { write(file, &text)? }
     }
     if !to_stdout {
-        print(&format!("{}\n{}\n", demo::table(&report), report.summary));
+        print(&format!("{}\n{}\n", demo::table(&report), report.summary))?;
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) async fn run(args: DoctorArgs) -> Result<u8, Failure> {
         Err(finding) => findings.push(*finding),
     }
     let report = Report::new(side, findings);
-    print(&if json { report.json() } else { report.text() });
+    print(&if json { report.json() } else { report.text() })?;
     Ok(report.exit_code())
 }
 

@@ -13,8 +13,7 @@ use crate::{
 pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command(), "mendpath", &mut text);
-    print(&String::from_utf8_lossy(&text));
-    Ok(())
+    print(&String::from_utf8_lossy(&text))
 }
 
 pub(super) fn manual(args: &ManualArgs) -> Result<(), Failure> {

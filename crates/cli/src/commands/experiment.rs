@@ -42,8 +42,7 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
         };
         let plans: Vec<_> = found.iter().map(plan).collect();
         let all = serde_json::json!({ "schema": "mendpath-experiments/2", "plans": plans });
-        print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
-        return Ok(());
+        return print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
     }
     let width = found.iter().map(|(plan, _)| plan.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -51,8 +50,7 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
         let claims = plan.claims.join(", ");
         let _ = writeln!(text, "{:width$}  {runs:>5} runs  {claims:<7}  {}", plan.name, plan.title);
     }
-    print(&text);
-    Ok(())
+    print(&text)
 }
 
 /// The plan files of the folder of plans, by name.
@@ -116,10 +114,10 @@ fn run_all(args: &RunArgs) -> Result<(), Failure> {
         if args.publish {
             publish(plan, &summary, &files).map_err(|error| failed(plan, error))?;
         }
-        show(plan, summary, &folder, args.results.json, &mut summaries);
+        show(plan, summary, &folder, args.results.json, &mut summaries)?;
     }
     if args.results.json {
-        print_json(&summaries);
+        print_json(&summaries)?;
     }
     Ok(())
 }
@@ -150,22 +148,27 @@ fn run_shard(plan: &Plan, campaign: &Campaign<'_>, shard: Shard, jobs: usize) ->
         plan.name,
         rows.len(),
         campaign.journal().display()
-    ));
-    Ok(())
+    ))
 }
 
 /// Prints a result, or keeps it for the JSON of all.
-fn show(plan: &Plan, summary: Summary, folder: &Path, as_json: bool, summaries: &mut Vec<Summary>) {
+fn show(
+    plan: &Plan,
+    summary: Summary,
+    folder: &Path,
+    as_json: bool,
+    summaries: &mut Vec<Summary>,
+) -> Result<(), Failure> {
     if as_json {
         summaries.push(summary);
-    } else {
-        print(&format!("{}\nFiles are in {}.\n\n", tables(plan, &summary), folder.display()));
+        return Ok(());
     }
+    print(&format!("{}\nFiles are in {}.\n\n", tables(plan, &summary), folder.display()))
 }
 
-fn print_json(summaries: &[Summary]) {
+fn print_json(summaries: &[Summary]) -> Result<(), Failure> {
     let all = serde_json::json!({ "schema": "mendpath-experiments/2", "results": summaries });
-    print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
+    print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"))
 }
 
 /// What happened to the slowest flows of a point.
@@ -175,6 +178,5 @@ fn tell_tail(args: &RunArgs, plan: &Plan, flows: usize) -> Result<(), Failure> {
         |error: TailError| Failure::usage(format!("cannot tell the tail of {}", plan.name), error, next);
     let at = args.at.iter().map(|text| Tail::setting(text)).collect::<Result<_, _>>().map_err(failed)?;
     let tail = Tail { at, seed: args.seed, scheme: args.scheme.clone(), ..Tail::new(flows) };
-    print(&tail.text(plan).map_err(failed)?);
-    Ok(())
+    print(&tail.text(plan).map_err(failed)?)
 }

@@ -89,7 +89,7 @@ impl Office {
         let record = |name| Record::new(AccountId(random_id()), name, terms.clone());
         let records: Vec<_> = args.names.into_iter().map(record).collect();
         self.store.add(&records)?;
-        print(&records.iter().map(|record| format!("{}\n", self.invitation(record.id))).collect::<String>());
+        print(&records.iter().map(|record| format!("{}\n", self.invitation(record.id))).collect::<String>())?;
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Office {
             return print_json(&rows.collect::<Vec<_>>());
         }
         let table = TextTable { headings: &row::HEADINGS, words: &[0, 1, 5, 6, 7], indent: 0 };
-        print(&table.text(rows.map(|row| row.cells())));
+        print(&table.text(rows.map(|row| row.cells())))?;
         Ok(())
     }
 
@@ -114,9 +114,9 @@ impl Office {
         }
         let headed = row::HEADINGS.iter().zip(account.cells());
         let lines: String = headed.map(|(heading, cell)| format!("{heading:<10} {cell}\n")).collect();
-        print(&format!("{lines}\n{invitation}\n"));
+        print(&format!("{lines}\n{invitation}\n"))?;
         if args.qr {
-            print(&format!("\n{}", qr::picture(&invitation)));
+            print(&format!("\n{}", qr::picture(&invitation)))?;
         }
         Ok(())
     }
@@ -172,8 +172,7 @@ fn random_id() -> [u8; ID_BYTES] {
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    print(&(serde_json::to_string_pretty(value).expect("what we write has text for keys") + "\n"));
-    Ok(())
+    print(&(serde_json::to_string_pretty(value).expect("what we write has text for keys") + "\n"))
 }
 
 #[cfg(test)]

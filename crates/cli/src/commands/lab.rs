@@ -21,10 +21,7 @@ use crate::{
 pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
     match args.command {
         None => measure(plan_of_flags(&args)?, Scale::Paper, args.run, None).await,
-        Some(LabCommand::List) => {
-            print(&list());
-            Ok(())
-        }
+        Some(LabCommand::List) => print(&list()),
         Some(LabCommand::Run { plan, scale, publish, publish_to, run }) => {
             let folder = publish.then(|| folder_of(&publish_to, &plan, scale));
             measure(find(&plan)?, scale, run, folder).await
@@ -177,10 +174,10 @@ fn show(report: &Report, args: &LabRunArgs) -> Result<(), Failure> {
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     if let Some(file) = &args.json {
         let text = lab::json(report);
-        if to_stdout { print(&text) } else { write(file, &text)? }
+        if to_stdout { print(&text)? } else { write(file, &text)? }
     }
     if !to_stdout {
-        print(&lab::table(report));
+        print(&lab::table(report))?;
     }
     Ok(())
 }

@@ -21,7 +21,6 @@ pub(super) fn list(args: &PathsArgs) -> Result<(), Failure> {
         true => print(&format!("{}\n", candidates.iter().map(row).collect::<Value>())),
         false => print(&table(&candidates)),
     }
-    Ok(())
 }
 
 fn row(candidate: &Candidate) -> Value {
@@ -66,5 +65,4 @@ pub(super) async fn change(args: PathArgs) -> Result<(), Failure> {
         [] => print("noted, for when the path comes back\n"),
         paths => print(&format!("{}: done\n", paths.join(", "))),
     }
-    Ok(())
 }

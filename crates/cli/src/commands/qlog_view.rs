@@ -8,11 +8,7 @@ use std::{
 
 use trace::{QlogError, qlog_page, read_qlog};
 
-use super::{
-    check_writable,
-    trace_analyze::{print, same_file},
-    write,
-};
+use super::{check_writable, print, trace_analyze::same_file, write};
 use crate::{
     args::ViewArgs,
     console::mention,

@@ -83,7 +83,8 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
     }
     // Who reads the next line may end the server at once, in good order.
     let signals = Signals::new();
-    print(&format!("{}\n", server.invitation()));
+    // A server runs, whoever reads this.
+    let _ = print(&format!("{}\n", server.invitation()));
     let settings = server.settings();
     service::ready();
     tokio::select! {

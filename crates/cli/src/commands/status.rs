@@ -1,6 +1,10 @@
 //! `mendpath status`.
 
-use std::{collections::VecDeque, io::IsTerminal as _, path::PathBuf};
+use std::{
+    collections::VecDeque,
+    io::IsTerminal as _,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize as _;
 use tokio::{
@@ -11,6 +15,7 @@ use tokio::{
 use super::{Signals, print};
 use crate::{
     args::StatusArgs,
+    console::show,
     failure::{Failure, io_reason},
     status::{Snapshot, all_places, running, screen},
 };
@@ -32,7 +37,7 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
             match args.json {
                 true => print(&format!("{line}\n")),
                 false => print(&format!("{}{}", if nth > 0 { "\n" } else { "" }, screen(&read(&line)?, &[]))),
-            }
+            }?;
         }
         return Ok(());
     }
@@ -52,14 +57,14 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
     };
     let mut signals = Signals::new();
     if form == Form::Screen {
-        print(OPEN);
+        print(OPEN)?;
     }
     let ended = tokio::select! {
         ended = watch(&mut lines, &path, form) => ended,
         _ = signals.next() => Ok(()),
     };
     if form == Form::Screen {
-        print(CLOSE);
+        print(CLOSE)?;
     }
     ended
 }
@@ -80,6 +85,23 @@ enum Form {
 pub(super) enum Kind {
     Client,
     Server,
+}
+
+impl Kind {
+    /// The words that such processes' sockets begin with.
+    fn roles(self) -> &'static [&'static str] {
+        match self {
+            // All have paths of their own; what `mendpath serve` runs has none, and is no such server.
+            Self::Client => &["client", "run", "tunnel"],
+            Self::Server => &["server"],
+        }
+    }
+
+    /// Whether `socket` is one of such a process.
+    fn has(self, socket: &Path) -> bool {
+        let name = socket.file_name().unwrap_or_default().to_string_lossy();
+        name.split_once('-').is_some_and(|(role, _)| self.roles().contains(&role))
+    }
 }
 
 /// Somebody who was told something.
@@ -122,44 +144,38 @@ async fn the_only(socket: Option<PathBuf>, kind: Kind) -> Result<(PathBuf, UnixS
     let what = if kind == Kind::Client { "client" } else { "server" };
     let mut clients = find(socket.clone(), &format!("cannot tell the {what}")).await?;
     if socket.is_none() {
-        // `client-`, `run-` and `tunnel-`: all have paths of their own.
-        let is_client = |path: &std::path::Path| {
-            path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with("server-"))
-        };
-        clients.retain(|(path, _)| is_client(path) == (kind == Kind::Client));
+        clients.retain(|(path, _)| kind.has(path));
     }
     let names: Vec<_> = clients.iter().map(|(path, _)| path.display().to_string()).collect();
     let Ok([only]) = <[_; 1]>::try_from(clients) else {
-        let wrong = match names.as_slice() {
-            [] => format!("no {what} of this user runs"),
-            names => format!("there are {}", names.join(", ")),
+        let (wrong, next) = match names.as_slice() {
+            [] => (format!("no {what} of this user runs"), "Start one, or name one with --socket"),
+            names => (format!("there are {}", names.join(", ")), "Name one with --socket"),
         };
-        return Err(Failure::usage(
-            format!("cannot tell which {what}"),
-            wrong,
-            "Start one, or name one with --socket",
-        ));
+        return Err(Failure::usage(format!("cannot tell which {what}"), wrong, next));
     };
     Ok(only)
 }
 
-async fn watch(
-    lines: &mut Lines<BufReader<UnixStream>>,
-    path: &std::path::Path,
-    form: Form,
-) -> Result<(), Failure> {
+/// Until the process ends, or nobody looks any more.
+async fn watch(lines: &mut Lines<BufReader<UnixStream>>, path: &Path, form: Form) -> Result<(), Failure> {
     let mut before: VecDeque<Snapshot> = VecDeque::new();
     loop {
         let line = next(lines, path).await?;
         if form == Form::Json {
-            print(&format!("{line}\n"));
+            if !show(&format!("{line}\n"))? {
+                return Ok(());
+            }
             continue;
         }
         let now = read(&line)?;
         let text = screen(&now, before.make_contiguous());
-        match form {
-            Form::Screen => print(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE))),
-            Form::Json | Form::Text => print(&format!("{text}\n")),
+        let somebody_looks = match form {
+            Form::Screen => show(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE))),
+            Form::Json | Form::Text => show(&format!("{text}\n")),
+        };
+        if !somebody_looks? {
+            return Ok(());
         }
         if before.len() == CHARTED {
             before.pop_front();
@@ -203,7 +219,7 @@ async fn find(socket: Option<PathBuf>, tried: &str) -> Result<Vec<(PathBuf, Unix
 }
 
 async fn ask(
-    path: &std::path::Path,
+    path: &Path,
     mut stream: UnixStream,
     word: &str,
 ) -> Result<Lines<BufReader<UnixStream>>, Failure> {
@@ -212,7 +228,7 @@ async fn ask(
     Ok(BufReader::new(stream).lines())
 }
 
-async fn next(lines: &mut Lines<BufReader<UnixStream>>, path: &std::path::Path) -> Result<String, Failure> {
+async fn next(lines: &mut Lines<BufReader<UnixStream>>, path: &Path) -> Result<String, Failure> {
     match lines.next_line().await {
         Ok(Some(line)) => Ok(line),
         Ok(None) => Err(unreachable(path, &std::io::Error::other("it has ended"))),
@@ -220,7 +236,7 @@ async fn next(lines: &mut Lines<BufReader<UnixStream>>, path: &std::path::Path) 
     }
 }
 
-fn unreachable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+fn unreachable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(
         format!("cannot ask the process at {}", path.display()),
         io_reason(error),
@@ -236,5 +252,24 @@ fn read(line: &str) -> Result<Snapshot, Failure> {
     match value["error"].as_str() {
         Some(error) => Err(failed(error.to_owned())),
         None => Snapshot::deserialize(value).map_err(|error| failed(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_clients_are_told_of_paths() {
+        for (socket, client, server) in [
+            ("/run/mendpath/client-1.sock", true, false),
+            ("/run/mendpath/run-1.sock", true, false),
+            ("/run/mendpath/tunnel-1.sock", true, false),
+            ("/run/mendpath/server-1.sock", false, true),
+            ("/run/mendpath/web-1.sock", false, false),
+        ] {
+            let socket = Path::new(socket);
+            assert_eq!((Kind::Client.has(socket), Kind::Server.has(socket)), (client, server), "{socket:?}");
+        }
     }
 }

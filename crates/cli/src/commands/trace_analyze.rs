@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Write as _},
+    io::{self, Read},
     os::unix::fs::MetadataExt as _,
     path::Path,
 };
@@ -10,7 +10,7 @@ use std::{
 use trace::{Analyzer, FileReport, Limits, Method, Odds, Options, Report, is_capture, read_capture};
 use units::Duration;
 
-use super::{check_writable, write};
+use super::{check_writable, print, write};
 use crate::{
     args::AnalyzeArgs,
     console,
@@ -91,18 +91,6 @@ fn starts_as_capture(path: &Path) -> bool {
         io::Result::Ok(start)
     };
     fs::metadata(path).is_ok_and(|found| found.is_file()) && start().is_ok_and(|start| is_capture(&start))
-}
-
-/// Prints a result. A closed pipe is the reader's choice, not a failure; a full disk is one.
-pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            let next = "Send the output elsewhere";
-            Err(Failure::new("cannot write to standard output", io_reason(&error), next))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Success if everything was read and there was TCP in it.

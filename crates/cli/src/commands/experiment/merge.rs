@@ -35,10 +35,10 @@ pub(super) fn run(args: &MergeArgs) -> Result<(), Failure> {
         // Nothing is left to do: this puts the rows in order.
         let rows = simulate(&plan, &campaign, 1)?;
         let (summary, _) = write_all(&plan, &rows, &folder).map_err(|error| failed(&plan, error))?;
-        show(&plan, summary, &folder, args.results.json, &mut summaries);
+        show(&plan, summary, &folder, args.results.json, &mut summaries)?;
     }
     if args.results.json {
-        print_json(&summaries);
+        print_json(&summaries)?;
     }
     Ok(())
 }

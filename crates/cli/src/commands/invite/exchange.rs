@@ -44,7 +44,7 @@ impl Office {
     pub(super) fn export(&self) -> Result<(), Failure> {
         for record in self.store.list()? {
             let line = serde_json::to_string(&Line::from(&record)).expect("it has text for keys");
-            print(&(line + "\n"));
+            print(&(line + "\n"))?;
         }
         Ok(())
     }
