@@ -35,6 +35,7 @@ pub(crate) use dial::{resolve, show_token, try_path};
 pub use forward::{Forward, ForwardError};
 pub use hosts::Hosts;
 pub(crate) use keeper::keep_paths;
+pub(crate) use uplink::say_goodbye;
 pub use uplink::{Session, Uplink};
 
 use std::{

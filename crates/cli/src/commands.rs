@@ -89,8 +89,8 @@ pub async fn run(cli: Cli, reload: Reload) -> Result<u8, Failure> {
         Command::Manual(args) => documents::manual(&args),
         Command::Config(command) => config::run(command),
         Command::Invite(args) => invite::run(args),
-        Command::Send(args) => send::run(args).await,
-        Command::Receive(args) => receive::run(args).await,
+        Command::Send(args) => return send::run(args).await,
+        Command::Receive(args) => return receive::run(args).await,
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(*args, reload).await,
         #[cfg(feature = "experiment")]
@@ -193,6 +193,16 @@ enum Ending {
     Interrupt,
     /// SIGTERM: a service manager, as a rule.
     Terminate,
+}
+
+impl Ending {
+    /// Of a command that came to nothing: 128 and the signal's number, as shells have it.
+    fn exit_code(self) -> u8 {
+        match self {
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
+        }
+    }
 }
 
 impl Signals {

@@ -8,7 +8,7 @@ mod send;
 
 pub use name::safe_name;
 pub use receive::{ReceiveOptions, Received, Receiver};
-pub use send::{SendOptions, Sent, send};
+pub use send::{SendOptions, Sent, send, send_until};
 
 /// How the bytes are drawn while they move; hidden unless stderr is a terminal.
 const BAR: &str = "{msg} [{bar:24}] {bytes}/{total_bytes} {bytes_per_sec} {eta}";

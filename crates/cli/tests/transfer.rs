@@ -169,6 +169,47 @@ impl Sender {
     }
 }
 
+/// The file is there; whether its sender says goodbye does not matter.
+#[tokio::test]
+async fn a_file_is_received_before_its_sender_is_gone() {
+    within(async {
+        let (state, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let receiving = receiver(state.path(), to.path(), false);
+        let endpoint = Endpoint::client(ANY).unwrap();
+        let invitation = receiving.invitation().clone();
+        let sending = async {
+            let mut sender = Sender::ask(&endpoint, &invitation, "file").await;
+            assert_eq!(answer(&mut sender.receive).await.status, Status::Ok, "it begins");
+            sender.deliver().await;
+            sender
+        };
+        let (received, sender) = tokio::join!(receiving.receive_one(), sending);
+        assert_eq!(received.unwrap().path, to.path().join("file"));
+        assert!(sender.connection.close_reason().is_none(), "nobody waited for its end");
+        let (_, closed) = tokio::join!(receiving.close(), sender.connection.closed());
+        assert!(closed.to_string().contains("closed"), "{closed}");
+    })
+    .await;
+}
+
+/// Linux says of some files that they are empty, and yet there is something in them: as in one that
+/// grows, there is more than was announced.
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn a_file_with_more_in_it_than_its_size_is_not_sent_in_part() {
+    within(async {
+        let (state, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let receiving = receiver(state.path(), to.path(), false);
+        let invitation = receiving.invitation().clone();
+        let error = tokio::select! {
+            sent = send_to(Path::new("/proc/version"), &invitation) => sent.unwrap_err().to_string(),
+            received = receiving.receive_one() => panic!("{received:?}"),
+        };
+        assert!(error.contains("it became longer"), "{error}");
+    })
+    .await;
+}
+
 /// Of several senders one sends at a time. The next gets its turn when that one fails, and is told
 /// when it is too late.
 #[tokio::test]

@@ -151,11 +151,15 @@ impl Uplink {
     /// Closes the present connection: the client ends.
     pub(crate) async fn say_goodbye(&self) {
         if let Some(session) = self.now() {
-            session.connection.close(CloseCode::Done.into(), b"");
-            // The last packet must get out before the process ends.
-            pause(LAST_PACKET).await;
+            say_goodbye(&session.connection).await;
         }
     }
+}
+
+/// Closes a connection, and lets its last packet out before the process may end.
+pub(crate) async fn say_goodbye(connection: &Connection) {
+    connection.close(CloseCode::Done.into(), b"");
+    pause(LAST_PACKET).await;
 }
 
 /// Keeps one connection after the other until trying again is useless.

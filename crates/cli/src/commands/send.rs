@@ -2,20 +2,29 @@
 
 use mendpath::PathStats;
 
-use super::{dial_options, print};
+use super::{Ending, Signals, dial_options, print};
 use crate::{
     args::SendArgs,
+    console::say,
     failure::Failure,
     token::Service,
-    transfer::{SendOptions, Sent, send},
+    transfer::{SendOptions, Sent, send_until},
 };
 
-pub(super) async fn run(args: SendArgs) -> Result<(), Failure> {
+/// Returns the exit code.
+pub(super) async fn run(args: SendArgs) -> Result<u8, Failure> {
     let dial = dial_options(&args.dial, Service::Files)?;
     let name = args.file.display().to_string();
-    let sent = send(SendOptions { file: args.file, dial }).await?;
-    print(&summary(&name, &sent));
-    Ok(())
+    let (mut signals, mut ending) = (Signals::new(), None);
+    let stopped = async { ending = Some(signals.next().await) };
+    let sent = send_until(SendOptions { file: args.file, dial }, stopped).await?;
+    match (sent, ending) {
+        (Some(sent), _) => print(&summary(&name, &sent)).map(|()| 0),
+        (None, ending) => {
+            say(format_args!("stopped; {name} has not been sent"));
+            Ok(ending.map_or(1, Ending::exit_code))
+        }
+    }
 }
 
 fn summary(name: &str, sent: &Sent) -> String {

@@ -19,7 +19,7 @@ use ring::digest;
 use tokio::{
     fs,
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    sync::Mutex,
+    sync::{Mutex, mpsc},
     task::{AbortHandle, JoinSet},
     time::timeout,
 };
@@ -87,6 +87,9 @@ pub struct Receiver {
     endpoint: Endpoint,
     invitation: Invitation,
     shelf: Arc<Shelf>,
+    /// One task for each, which goes on after a file has arrived: its sender is still to hear of that.
+    peers: Mutex<JoinSet<()>>,
+    received: Mutex<mpsc::UnboundedReceiver<Received>>,
 }
 
 /// What every peer's task needs.
@@ -96,6 +99,8 @@ struct Shelf {
     force: bool,
     /// Held by the one that sends; whether a file has arrived.
     arrived: Mutex<bool>,
+    /// Told of each file that has arrived.
+    received: mpsc::UnboundedSender<Received>,
     guests: SyncMutex<Guests>,
 }
 
@@ -133,8 +138,10 @@ impl Receiver {
         };
         let gate = Gate::new(identity.tokens, Service::Files);
         let (out, force) = (options.out.clone(), options.force);
-        let shelf = Shelf { gate, out, force, arrived: Mutex::default(), guests: SyncMutex::default() };
-        Ok(Self { endpoint, invitation, shelf: Arc::new(shelf) })
+        let (tell, received) = mpsc::unbounded_channel();
+        let (arrived, guests) = (Mutex::default(), SyncMutex::default());
+        let shelf = Arc::new(Shelf { gate, out, force, arrived, received: tell, guests });
+        Ok(Self { endpoint, invitation, shelf, peers: Mutex::default(), received: Mutex::new(received) })
     }
 
     /// The line that lets a sender in.
@@ -142,15 +149,15 @@ impl Receiver {
         &self.invitation
     }
 
-    /// Waits until one file has arrived. Senders without a token, and transfers that break, do not
-    /// end it.
+    /// Waits until one file has arrived; [`Receiver::close`] lets its sender hear of that. Senders
+    /// without a token, and transfers that break, do not end it.
     ///
     /// # Errors
     /// When the endpoint fails.
     pub async fn receive_one(&self) -> Result<Received, Failure> {
         *self.shelf.arrived.lock().await = false;
-        let mut peers = JoinSet::new();
-        let received = loop {
+        let (mut peers, mut received) = (self.peers.lock().await, self.received.lock().await);
+        let file = loop {
             tokio::select! {
                 incoming = self.endpoint.accept() => match incoming {
                     Some(incoming) => self.shelf.let_in(incoming, &mut peers),
@@ -162,8 +169,8 @@ impl Receiver {
                         ));
                     }
                 },
+                Some(file) = received.recv() => break file,
                 Some(ended) = peers.join_next() => match ended {
-                    Ok(Some(received)) => break received,
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
                     _ => {}
                 },
@@ -171,12 +178,16 @@ impl Receiver {
         };
         // Strangers go at once; those who waited for their turn hear that it is over.
         self.shelf.dismiss_strangers();
-        let _ = timeout(GOODBYE, async { while peers.join_next().await.is_some() {} }).await;
-        Ok(received)
+        Ok(file)
     }
 
-    /// Closes the endpoint in an orderly way.
+    /// Closes the endpoint in an orderly way: whoever was answered has some time to read that.
     pub async fn close(self) {
+        // Held while a file arrives, which is of no use any more.
+        if self.shelf.arrived.try_lock().is_ok_and(|arrived| *arrived) {
+            let mut peers = self.peers.into_inner();
+            let _ = timeout(GOODBYE, async { while peers.join_next().await.is_some() {} }).await;
+        }
         self.endpoint.close(CloseCode::Done.into(), b"");
         let _ = timeout(GOODBYE, self.endpoint.wait_idle()).await;
     }
@@ -184,7 +195,7 @@ impl Receiver {
 
 impl Shelf {
     /// Serves a peer in a task of its own.
-    fn let_in(self: &Arc<Self>, incoming: Incoming, peers: &mut JoinSet<Option<Received>>) {
+    fn let_in(self: &Arc<Self>, incoming: Incoming, peers: &mut JoinSet<()>) {
         let mut guests = self.guests();
         let number = guests.next;
         guests.next += 1;
@@ -206,27 +217,26 @@ impl Shelf {
         self.guests().strangers.drain(..).for_each(|(_, task)| task.abort());
     }
 
-    /// Serves one peer; returns what it has sent, if it has.
-    async fn serve(&self, incoming: Incoming, number: u64) -> Option<Received> {
+    /// Serves one peer until it is gone.
+    async fn serve(&self, incoming: Incoming, number: u64) {
         let from = incoming.remote_address();
         let admitted = self.admit(incoming).await;
         self.guests().strangers.retain(|(stranger, _)| *stranger != number);
         let Some((connection, _control)) = admitted else {
             debug!(%from, "not let in");
-            return None;
+            return;
         };
         let Some(_place) = Place::take(self) else {
             connection.close(CloseCode::Unavailable.into(), b"too many senders");
-            return None;
+            return;
         };
-        let received = self.receive_from(&connection).await;
-        if let Err(why) = &received {
-            say(format_args!("a transfer from {from} failed: {why}"));
+        match self.receive_from(&connection).await {
+            Ok(received) => _ = self.received.send(received),
+            Err(why) => say(format_args!("a transfer from {from} failed: {why}")),
         }
         // The sender closes once it has read the answer.
         let _ = timeout(HELLO_TIMEOUT, connection.closed()).await;
         connection.close(CloseCode::Done.into(), b"");
-        received.ok()
     }
 
     async fn admit(&self, incoming: Incoming) -> Option<(Connection, (SendStream, RecvStream))> {

@@ -1,8 +1,8 @@
 //! `mendpath send`: hands one file over to `mendpath receive`.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{future::Future, io, path::PathBuf, time::Duration};
 
-use mendpath::{PathStats, RecvStream, SendStream};
+use mendpath::{Connection, PathStats, RecvStream, SendStream};
 use ring::digest;
 use tokio::{
     fs,
@@ -12,13 +12,18 @@ use tokio::{
 
 use super::{BAR, CHUNK, STALL};
 use crate::{
-    client::{DialOptions, Dialled, dial, keep_paths},
-    console::progress,
+    backoff::pause,
+    client::{DialOptions, Dialled, dial, keep_paths, say_goodbye},
+    console::{progress, say},
     failure::{Failure, io_reason},
-    protocol::{CloseCode, MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
+    protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
     status::Live,
+    target::Target,
     transport::explain,
 };
+
+/// A receiver that is free answers sooner. One that is not lets a sender wait for its turn.
+const SOON: Duration = Duration::from_secs(2);
 
 /// What to send and where.
 #[derive(Clone, Debug)]
@@ -47,54 +52,107 @@ impl Sent {
     }
 }
 
+/// A file that is to be sent.
+struct Parcel {
+    file: fs::File,
+    size: u64,
+    name: String,
+    /// What to say that could not be done.
+    tried: String,
+}
+
 /// Sends the file and waits for the receiver's confirmation.
 ///
 /// # Errors
 /// When the file cannot be read, or the receiver not be reached, or it refuses or misses something.
 pub async fn send(options: SendOptions) -> Result<Sent, Failure> {
-    let tried = format!("cannot send {}", options.file.display());
-    let unreadable =
-        |error: io::Error| Failure::new(&tried, io_reason(&error), "Name a file that you may read");
-    let file = fs::File::open(&options.file).await.map_err(unreadable)?;
-    let about = file.metadata().await.map_err(unreadable)?;
-    if !about.is_file() {
-        return Err(Failure::new(
-            &tried,
-            "it is not a regular file",
-            "Name a file; pack directories with tar first",
-        ));
-    }
-    let name = options.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let specs = options.dial.paths.clone();
-    let Dialled { connection, first_path, host: server, server: address, control } =
-        dial(&options.dial).await.map_err(|(failure, _)| failure)?;
+    let sent = send_until(options, std::future::pending()).await?;
+    Ok(sent.expect("nothing stops it"))
+}
+
+/// The same, unless `stopped` is ready before it is done: then the receiver is told that nothing more
+/// will come, and the answer is `None`.
+///
+/// # Errors
+/// As [`send`].
+pub async fn send_until(
+    options: SendOptions,
+    stopped: impl Future<Output = ()>,
+) -> Result<Option<Sent>, Failure> {
+    let parcel = Parcel::open(&options).await?;
+    let mut stopped = std::pin::pin!(stopped);
+    let dialled = tokio::select! {
+        dialled = dial(&options.dial) => dialled.map_err(|(failure, _)| failure)?,
+        () = &mut stopped => return Ok(None),
+    };
+    let Dialled { connection, first_path, host, server: address, control: _control } = dialled;
     let keeper = tokio::spawn({
         let (connection, live) = (connection.clone(), Live::new(true));
-        async move { keep_paths(connection, first_path, address, specs, &live).await }
+        async move { keep_paths(connection, first_path, address, options.dial.paths, &live).await }
     });
-
-    let delivered = async {
-        let (mut send, mut receive) =
-            connection.open_bi().await.map_err(|error| explain(&error, &server).0)?;
-        let request = Request::File { size: about.len(), name: name.clone() };
-        let lost = |_: io::Error| {
-            Failure::new(&tried, "the connection was lost", "Try again; with -v the log says more")
-        };
-        write_frame(&mut send, &request.encode()).await.map_err(lost)?;
-        granted(&mut receive, &tried).await?;
-        let start = tokio::time::Instant::now();
-        let copied = copy(file, &mut send, about.len(), &name, &tried).await;
-        // Whatever stopped us, the receiver's answer says it better.
-        granted(&mut receive, &tried).await?;
-        copied?;
-        Ok::<_, Failure>(start.elapsed())
-    }
-    .await;
+    let size = parcel.size;
+    let delivered = tokio::select! {
+        delivered = parcel.deliver(&connection, &host) => Some(delivered),
+        () = stopped => None,
+    };
     keeper.abort();
     let paths = connection.path_stats();
-    drop(control);
-    connection.close(CloseCode::Done.into(), b"");
-    Ok(Sent { size: about.len(), took: delivered?, paths })
+    // Else the receiver would wait for what is not there any more.
+    say_goodbye(&connection).await;
+    delivered.transpose().map(|took| took.map(|took| Sent { size, took, paths }))
+}
+
+impl Parcel {
+    async fn open(options: &SendOptions) -> Result<Self, Failure> {
+        let tried = format!("cannot send {}", options.file.display());
+        let unreadable =
+            |error: io::Error| Failure::new(&tried, io_reason(&error), "Name a file that you may read");
+        let file = fs::File::open(&options.file).await.map_err(unreadable)?;
+        let about = file.metadata().await.map_err(unreadable)?;
+        if !about.is_file() {
+            return Err(Failure::new(
+                &tried,
+                "it is not a regular file",
+                "Name a file; pack directories with tar first",
+            ));
+        }
+        let name = options.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { file, size: about.len(), name, tried })
+    }
+
+    /// Asks for the receiver's permission, sends, and returns how long that took.
+    async fn deliver(mut self, connection: &Connection, server: &Target) -> Result<Duration, Failure> {
+        let (mut send, mut receive) =
+            connection.open_bi().await.map_err(|error| explain(&error, server).0)?;
+        let request = Request::File { size: self.size, name: self.name.clone() };
+        let lost = |_: io::Error| {
+            Failure::new(&self.tried, "the connection was lost", "Try again; with -v the log says more")
+        };
+        write_frame(&mut send, &request.encode()).await.map_err(lost)?;
+        its_turn(&mut receive, &self.tried).await?;
+        let start = tokio::time::Instant::now();
+        match self.copy(&mut send).await {
+            Err(Stopped::Here(failure)) => return Err(failure),
+            // Whatever stopped us, the receiver's answer says it better.
+            Err(Stopped::OnTheWay(failure)) => {
+                granted(&mut receive, &self.tried).await?;
+                return Err(failure);
+            }
+            Ok(()) => granted(&mut receive, &self.tried).await?,
+        }
+        Ok(start.elapsed())
+    }
+}
+
+/// Waits for the permission to send, and tells the user if that takes long.
+async fn its_turn(receive: &mut RecvStream, tried: &str) -> Result<(), Failure> {
+    let mut granted = std::pin::pin!(granted(receive, tried));
+    tokio::select! {
+        granted = &mut granted => return granted,
+        () = pause(SOON) => {}
+    }
+    say("another file is arriving there; waiting");
+    granted.await
 }
 
 /// Reads an answer.
@@ -117,39 +175,48 @@ async fn granted(receive: &mut RecvStream, tried: &str) -> Result<(), Failure> {
     }
 }
 
-async fn copy(
-    mut file: fs::File,
-    send: &mut SendStream,
-    size: u64,
-    name: &str,
-    tried: &str,
-) -> Result<(), Failure> {
-    let unreadable =
-        |error: io::Error| Failure::new(tried, io_reason(&error), "Check the file and try again");
-    let lost =
-        |error: io::Error| Failure::new(tried, io_reason(&error), "Try again; with -v the log says more");
-    let bar = progress(size, BAR).with_message(name.to_owned());
-    let mut hash = digest::Context::new(&digest::SHA256);
-    let mut chunk = vec![0; CHUNK];
-    let mut left = size;
-    while left > 0 {
-        let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-        let n = file.read(&mut chunk[..most]).await.map_err(unreadable)?;
-        if n == 0 {
-            send.shutdown().await.map_err(lost)?;
-            return Err(Failure::new(
-                tried,
-                "it became shorter while it was read",
-                "Try again once nobody writes to it",
-            ));
+/// Why the bytes ended too soon.
+enum Stopped {
+    /// The file is to blame.
+    Here(Failure),
+    /// The connection, or the receiver.
+    OnTheWay(Failure),
+}
+
+impl Parcel {
+    /// Sends as many bytes as were announced and their checksum; of a file that has more or less by
+    /// now no checksum, so that nobody takes it for whole.
+    async fn copy(&mut self, send: &mut SendStream) -> Result<(), Stopped> {
+        let here = |wrong: &str, next: &str| Stopped::Here(Failure::new(&self.tried, wrong, next));
+        let unreadable = |error: io::Error| here(&io_reason(&error), "Check the file and try again");
+        let lost = |error: io::Error| {
+            let next = "Try again; with -v the log says more";
+            Stopped::OnTheWay(Failure::new(&self.tried, io_reason(&error), next))
+        };
+        let bar = progress(self.size, BAR).with_message(self.name.clone());
+        let mut hash = digest::Context::new(&digest::SHA256);
+        let mut chunk = vec![0; CHUNK];
+        let mut left = self.size;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+            let n = self.file.read(&mut chunk[..most]).await.map_err(unreadable)?;
+            if n == 0 {
+                let next = "Try again once nobody writes to it";
+                return Err(here("it became shorter while it was read", next));
+            }
+            hash.update(&chunk[..n]);
+            send.write_all(&chunk[..n]).await.map_err(|error| lost(error.into()))?;
+            left -= n as u64;
+            bar.inc(n as u64);
         }
-        hash.update(&chunk[..n]);
-        send.write_all(&chunk[..n]).await.map_err(|error| lost(error.into()))?;
-        left -= n as u64;
-        bar.inc(n as u64);
+        // Some files of the system have no size, and yet something in them.
+        if self.file.read(&mut chunk[..1]).await.map_err(unreadable)? > 0 {
+            let next = "Try again once nobody writes to it, or send a copy";
+            return Err(here("it became longer while it was read", next));
+        }
+        send.write_all(hash.finish().as_ref()).await.map_err(|error| lost(error.into()))?;
+        send.shutdown().await.map_err(lost)?;
+        bar.finish_and_clear();
+        Ok(())
     }
-    send.write_all(hash.finish().as_ref()).await.map_err(|error| lost(error.into()))?;
-    send.shutdown().await.map_err(lost)?;
-    bar.finish_and_clear();
-    Ok(())
 }

@@ -18,3 +18,4 @@ mod reload;
 mod serve;
 #[path = "../support/mod.rs"]
 mod support;
+mod transfer;

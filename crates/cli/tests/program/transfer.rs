@@ -1,0 +1,67 @@
+//! `mendpath send` and `mendpath receive` that are told to end.
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::process::Process;
+
+fn receiver(dir: &tempfile::TempDir) -> (Process, String) {
+    let (state, out) = (dir.path().join("state"), dir.path().to_str().unwrap());
+    let receiver = Process::start(&[
+        "receive",
+        "--listen=127.0.0.1:0",
+        "--out",
+        out,
+        "--state",
+        state.to_str().unwrap(),
+    ]);
+    let invitation = receiver.line_with("mendpath://");
+    (receiver, invitation)
+}
+
+fn tell(process: &Process, signal: Signal) {
+    kill(Pid::from_raw(process.id() as i32), signal).unwrap();
+}
+
+#[test]
+fn a_receiver_that_got_nothing_has_not_succeeded() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (receiver, _) = receiver(&dir);
+        receiver.line_with("waiting for");
+        tell(&receiver, signal);
+        receiver.line_with("stopped; no file has arrived");
+        assert_eq!(receiver.wait(), Some(code));
+    }
+}
+
+/// A sender that has to wait says so, and makes room at once when it is told to end.
+#[test]
+fn a_sender_that_ends_makes_room() {
+    let (dir, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (receiver, invitation) = receiver(&dir);
+    let file = |name: &str, size: u64| {
+        let path = from.path().join(name);
+        std::fs::File::create(&path).unwrap().set_len(size).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (endless, small) = (file("endless", 1 << 40), file("small", 10));
+    let first = Process::start(&["send", "--path=127.0.0.1", &endless, &invitation]);
+    let has_begun = || {
+        let mut names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.any(|name| name.to_string_lossy().ends_with(".part"))
+    };
+    while !has_begun() {
+        std::thread::yield_now();
+    }
+    let second = Process::start(&["send", "--path=127.0.0.1", &small, &invitation]);
+    second.line_with("another file is arriving there; waiting");
+    tell(&first, Signal::SIGINT);
+    first.line_with("stopped; ");
+    assert_eq!(first.wait(), Some(130));
+    assert_eq!(second.wait(), Some(0));
+    receiver.line_with("received ");
+    assert_eq!(receiver.wait(), Some(0));
+}
