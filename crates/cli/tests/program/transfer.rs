@@ -56,9 +56,12 @@ fn a_sender_that_ends_makes_room() {
     while !has_begun() {
         std::thread::yield_now();
     }
+    // It need not fill the disk meanwhile.
+    tell(&first, Signal::SIGSTOP);
     let second = Process::start(&["send", "--path=127.0.0.1", &small, &invitation]);
     second.line_with("another file is arriving there; waiting");
     tell(&first, Signal::SIGINT);
+    tell(&first, Signal::SIGCONT);
     first.line_with("stopped; ");
     assert_eq!(first.wait(), Some(130));
     assert_eq!(second.wait(), Some(0));

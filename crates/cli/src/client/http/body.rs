@@ -43,6 +43,13 @@ struct Permission {
     unasked: Pin<Box<Sleep>>,
 }
 
+/// Whether the origin server is to get the body.
+#[derive(PartialEq, Eq)]
+enum Wanted {
+    Now,
+    Never,
+}
+
 impl Upload {
     pub(super) fn new(from: Incoming, granted: Option<oneshot::Receiver<()>>) -> Self {
         let complete = Arc::new(AtomicBool::new(from.is_end_stream()));
@@ -63,16 +70,16 @@ impl Upload {
 }
 
 impl Permission {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wanted> {
         let Some(granted) = &mut self.granted else { return Poll::Pending };
         match Pin::new(granted).poll(cx) {
-            Poll::Ready(Ok(())) => Poll::Ready(()),
+            Poll::Ready(Ok(())) => Poll::Ready(Wanted::Now),
             Poll::Ready(Err(_)) => {
                 // Hyper asks again with each read of the answer, and what is spent must not be polled.
                 self.granted = None;
-                Poll::Pending
+                Poll::Ready(Wanted::Never)
             }
-            Poll::Pending => self.unasked.as_mut().poll(cx),
+            Poll::Pending => self.unasked.as_mut().poll(cx).map(|()| Wanted::Now),
         }
     }
 }
@@ -87,7 +94,12 @@ impl Body for Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = &mut *self;
         if let Some(permission) = &mut this.permission {
-            ready!(permission.poll(cx));
+            if ready!(permission.poll(cx)) == Wanted::Never {
+                // The program's connection need not wait until it is read. Here it has no end either,
+                // which an origin server would take for the request's.
+                this.from = None;
+                return Poll::Pending;
+            }
             this.permission = None;
         }
         let Some(from) = &mut this.from else { return Poll::Ready(None) };
@@ -99,7 +111,7 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.from.as_ref().is_none_or(Body::is_end_stream)
+        self.from.as_ref().map_or(self.permission.is_none(), Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
