@@ -89,7 +89,7 @@ pub struct Receiver {
     shelf: Arc<Shelf>,
     /// One task for each, which goes on after a file has arrived: its sender is still to hear of that.
     peers: Mutex<JoinSet<()>>,
-    received: Mutex<mpsc::UnboundedReceiver<Received>>,
+    received: Mutex<mpsc::Receiver<Received>>,
 }
 
 /// What every peer's task needs.
@@ -100,7 +100,7 @@ struct Shelf {
     /// Held by the one that sends; whether a file has arrived.
     arrived: Mutex<bool>,
     /// Told of each file that has arrived.
-    received: mpsc::UnboundedSender<Received>,
+    received: mpsc::Sender<Received>,
     guests: SyncMutex<Guests>,
 }
 
@@ -138,7 +138,8 @@ impl Receiver {
         };
         let gate = Gate::new(identity.tokens, Service::Files);
         let (out, force) = (options.out.clone(), options.force);
-        let (tell, received) = mpsc::unbounded_channel();
+        // One at a time: the next may arrive once this one was told.
+        let (tell, received) = mpsc::channel(1);
         let (arrived, guests) = (Mutex::default(), SyncMutex::default());
         let shelf = Arc::new(Shelf { gate, out, force, arrived, received: tell, guests });
         Ok(Self { endpoint, invitation, shelf, peers: Mutex::default(), received: Mutex::new(received) })
@@ -231,7 +232,7 @@ impl Shelf {
             return;
         };
         match self.receive_from(&connection).await {
-            Ok(received) => _ = self.received.send(received),
+            Ok(received) => _ = self.received.send(received).await,
             Err(why) => say(format_args!("a transfer from {from} failed: {why}")),
         }
         // The sender closes once it has read the answer.
