@@ -38,21 +38,20 @@ fn parallel_paths(loss: f64) -> Sim {
 #[test]
 fn it_takes_as_long_as_beside_tcp() {
     let topology = Dumbbell::new(1, BitRate::from_mbps(10), Duration::from_millis(20), 100).build();
-    let mut mixed = Mixed::new(&topology, &Options::default()).unwrap();
+    // What the ends draw differs, and may make a packet a byte longer: with this seed it does not.
+    let options = Options { seed: Seed(1), ..Options::default() };
+    let mut mixed = Mixed::new(&topology, &options).unwrap();
     let flow = mixed.add_flow(&TransportConfig::default(), 1, (0, 1), 200_000, Instant::ORIGIN).unwrap();
     mixed.run_until_done(after(10)).unwrap();
     let beside = mixed.flow(flow).unwrap().clone();
 
-    let mut sim = Sim::new(&topology, &Options::default()).unwrap();
+    let mut sim = Sim::new(&topology, &options).unwrap();
     let mendpath = add(&mut sim, Mendpath::default());
     let flow = sim.add_flow(mendpath, 0, 1, 200_000, Instant::ORIGIN).unwrap();
     sim.run_until_done(after(10)).unwrap();
     let record = *sim.flow(flow).unwrap();
     assert_eq!(record.started, beside.started);
-    // Their seeds differ, and with them what either end draws: a packet may be some bytes longer, of 0.8 us each.
-    let [here, beside] = [record.completion_time(), beside.completion_time()].map(Option::unwrap);
-    let apart = here.max(beside).saturating_sub(here.min(beside));
-    assert!(apart <= Duration::from_micros(3), "{here}, beside TCP {beside}");
+    assert_eq!(record.completion_time(), beside.completion_time());
     // 200,000 bytes at 10 Mbit/s, and half a round trip.
     assert!(record.completion_time().unwrap() > Duration::from_millis(170), "{record:?}");
     assert!(record.packets > 137 && record.retransmissions == 0, "{record:?}");
