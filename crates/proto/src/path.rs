@@ -289,6 +289,11 @@ impl Path {
         self.space.received.owe_again(now);
     }
 
+    /// Whether it has been asked since anything else moved.
+    pub(crate) fn asks_after_silence(&self) -> bool {
+        self.quiet.has_asked()
+    }
+
     /// Nobody waits for anything of it.
     pub(crate) fn settle_silence(&mut self) {
         self.quiet.settle();

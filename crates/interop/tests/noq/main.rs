@@ -9,3 +9,7 @@ mod paths;
 
 /// Bytes of a bulk transfer over a single path; those over two are longer.
 const BULK: u64 = 10_000_000;
+
+/// Whether its server challenges a new address again after it has given up once. `noq` 1.4 gives up
+/// after three probe timeouts, and sends neither data nor challenges to that address any more.
+const VALIDATES_AGAIN: bool = false;

@@ -11,3 +11,6 @@ mod stateless_reset;
 
 /// Bytes of a bulk transfer.
 const BULK: u64 = 100_000_000;
+
+/// Whether its server challenges a new address again after it has given up once.
+const VALIDATES_AGAIN: bool = true;

@@ -289,8 +289,10 @@ impl Connection {
         let (size, newer) = path.take_probe();
         let carries_data = alone && path.is_suspect() && path.is_open() && path.may_carry_data();
         // A server that has followed us to another address may owe us an answer and not be allowed to
-        // send it: a full datagram pays for three (RFC 9000 section 8.1).
-        let pays = alone && self.side == Side::Client && path.pto_count() >= UNANSWERED_PROBES;
+        // send it, or learn of that address by a question into a silence, and have to challenge it
+        // before long: a full datagram pays for three (RFC 9000 section 8.1).
+        let asks = path.asks_after_silence() || path.pto_count() >= UNANSWERED_PROBES;
+        let pays = alone && self.side == Side::Client && asks;
         if carries_data && let Some(built) = self.send_coded_probe(now, id, size, out) {
             return Some(built);
         }

@@ -60,6 +60,11 @@ impl Quiet {
         self.asked += 1;
     }
 
+    /// Whether a question has left since the last activity.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.asked > 0
+    }
+
     /// Nobody waits for anything.
     pub(crate) fn settle(&mut self) {
         (self.since, self.datagrams) = (None, false);
