@@ -116,8 +116,9 @@ pub struct WebServer {
     address: SocketAddr,
     site: Arc<Site>,
     certificate: Arc<Certificate>,
-    /// Heard from the beginning on: nobody's SIGHUP ends the server, and none is lost.
-    hangup: Option<Signal>,
+    /// Heard from the beginning on, for the certificate and for the access log: nobody's SIGHUP ends
+    /// the server, and none is lost.
+    hangups: [Option<Signal>; 2],
     http3: Http3,
     statistics: Arc<Statistics>,
 }
@@ -136,7 +137,7 @@ impl WebServer {
     /// # Errors
     /// If the address is taken, or a file cannot be used.
     pub fn bind(options: &ServeOptions) -> Result<Self, Failure> {
-        let hangup = signal(SignalKind::hangup()).ok();
+        let hangups = [(); 2].map(|()| signal(SignalKind::hangup()).ok());
         let certificate = Arc::new(Certificate::new(options.certificate.clone())?);
         let (listener, address) = listen(options.listen)?;
         let endpoint = Endpoint::builder().server(http3_config(options, &certificate)).bind(address);
@@ -153,7 +154,7 @@ impl WebServer {
         limits.idle = options.limits.idle;
         limits.field_section = options.limits.fields.into();
         let http3 = Http3 { server: mendpath_h3::Server::new(limits), early: options.early_data };
-        Ok(Self { endpoint, tcp, address, site, certificate, hangup, http3, statistics })
+        Ok(Self { endpoint, tcp, address, site, certificate, hangups, http3, statistics })
     }
 
     /// Where it listens.
@@ -172,22 +173,24 @@ impl WebServer {
         self.certificate.self_signed()
     }
 
-    /// Serves until `stop` resolves, and then for up to `drain`, which is asked then, what was asked
-    /// for before.
-    pub async fn run(self, stop: impl Future<Output = ()>, drain: impl FnOnce() -> Duration) {
+    /// Serves until `stop` resolves, and then what was asked for before, until `patience_ends`, which
+    /// is polled from then on.
+    pub async fn run(self, stop: impl Future<Output = ()>, patience_ends: impl Future<Output = ()>) {
         let (stopping, stopped) = watch::channel(false);
-        let Self { endpoint, tcp, site, certificate, hangup, http3, .. } = self;
+        let Self { endpoint, tcp, site, certificate, hangups: [for_certificate, for_log], http3, .. } = self;
         let mut serving = JoinSet::new();
         serving.spawn(serve_http3(endpoint.clone(), http3, site.clone(), stopped.clone()));
         serving.spawn(tcp.run(site.clone(), stopped));
         tokio::select! {
             () = stop => {}
-            () = certificate.watch(hangup) => {}
+            () = certificate.watch(for_certificate) => {}
+            () = site.reopen_log_at(for_log) => {}
         }
         let _ = stopping.send(true);
         let ended = async { while serving.join_next().await.is_some() {} };
         tokio::select! {
-            _ = tokio::time::timeout(drain(), ended) => {}
+            () = ended => {}
+            () = patience_ends => {}
             () = refuse_http3(&endpoint) => {}
         }
         endpoint.close(CloseCode::Unavailable.into(), b"the server stops");

@@ -39,7 +39,7 @@ fn serve(content: Content, limits: Limits, kept: impl Send + 'static) -> SocketA
     let server = bind(content, limits);
     let address = server.address();
     tokio::spawn(async move {
-        server.run(std::future::pending(), || Duration::ZERO).await;
+        server.run(std::future::pending(), std::future::pending()).await;
         drop(kept);
     });
     address
@@ -411,7 +411,7 @@ mod http3 {
         let server = bind(Content::Proxy(behind), Limits::default());
         let address = server.address();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(server.run(async { _ = stopped.await }, || Duration::from_secs(60)));
+        let running = tokio::spawn(server.run(async { _ = stopped.await }, std::future::pending()));
         let mut client = connect(address, "http/1.1").await;
         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let (mut tcp, _) = listener.accept().await.unwrap();

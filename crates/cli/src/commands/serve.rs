@@ -2,12 +2,14 @@
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
+use tokio::sync::Mutex;
+
 use super::{
-    Signals,
+    Ending, GOODBYE, Signals,
     service::{self, Reloading},
     workers,
 };
@@ -24,7 +26,7 @@ use crate::{
 
 pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> {
     descriptors::raise();
-    let (reloading, mut signals) = (Reloading::new(reload), Signals::new());
+    let (reloading, signals) = (Reloading::new(reload), Signals::new());
     let options = ServeOptions {
         content: content(&args)?,
         listen: args.listen,
@@ -68,13 +70,42 @@ pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> 
         }
         _ => false,
     };
-    let stop = async { _ = signals.next().await };
+    let ending = Stop { signals: Mutex::new(signals), drain: &drain, at_once: AtomicBool::new(false) };
     tokio::select! {
-        () = server.run(stop, || Duration::from_secs(drain.load(Ordering::Relaxed))) => {}
+        () = server.run(ending.comes(), ending.patience_ends()) => {}
         () = reloading.run(|key, cli| apply(key, &cli.command)) => {}
     }
     service::stopping();
     Ok(())
+}
+
+/// How the server ends, as that of the proxy does: at once on Ctrl-C, in good order on SIGTERM, and
+/// at once again at another signal.
+struct Stop<'a> {
+    signals: Mutex<Signals>,
+    /// Seconds that requests have to end.
+    drain: &'a AtomicU64,
+    at_once: AtomicBool,
+}
+
+impl Stop<'_> {
+    async fn comes(&self) {
+        let ending = self.signals.lock().await.next().await;
+        self.at_once.store(ending == Ending::Interrupt, Ordering::Relaxed);
+    }
+
+    async fn patience_ends(&self) {
+        if self.at_once.load(Ordering::Relaxed) {
+            return;
+        }
+        let time = Duration::from_secs(self.drain.load(Ordering::Relaxed));
+        service::stopping_within(time + GOODBYE);
+        say(format_args!("requests may end within {time:?}; a signal stops at once"));
+        let mut signals = self.signals.lock().await;
+        if tokio::time::timeout(time, signals.next()).await.is_ok() {
+            say("stopping at once");
+        }
+    }
 }
 
 // The file may have some of these and the line the others, so that clap cannot see whether one is

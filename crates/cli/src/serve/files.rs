@@ -106,7 +106,10 @@ impl Name {
     /// The kind of the contents, which a coding does not change.
     fn kind(&self) -> HeaderValue {
         let kind = mime_guess::from_path(&self.file).first_or_octet_stream();
-        HeaderValue::try_from(kind.essence_str()).expect("kinds are tokens and a slash")
+        let kind = kind.essence_str();
+        // Browsers take what says nothing for the coding of a Western office of 1995.
+        let charset = if kind.starts_with("text/") { "; charset=utf-8" } else { "" };
+        HeaderValue::try_from(format!("{kind}{charset}")).expect("kinds are tokens and a slash")
     }
 }
 
@@ -547,6 +550,8 @@ mod tests {
         let (whole, body) = ask(&files, Method::GET, "/data", HeaderMap::new()).await;
         assert_eq!((whole.headers()[CONTENT_LENGTH].as_bytes(), &*body), (&b"10"[..], "0123456789"));
         assert_eq!(whole.headers()[CONTENT_TYPE], "application/octet-stream");
+        let (page, _) = ask(&files, Method::GET, "/page.html", HeaderMap::new()).await;
+        assert_eq!(page.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
         let (head, _) = ask(&files, Method::HEAD, "/data", HeaderMap::new()).await;
         assert_eq!(head.headers(), whole.headers());
         let known = HeaderMap::from_iter([(IF_NONE_MATCH, whole.headers()[ETAG].clone())]);

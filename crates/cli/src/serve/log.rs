@@ -40,17 +40,26 @@ pub(super) struct AccessLog(Option<Writer>);
 impl AccessLog {
     /// Opens the file, which grows; `-` is stdout.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, Failure> {
-        let Some(file) = file else { return Ok(Self(None)) };
+        let Some(file) = file.map(Path::to_owned) else { return Ok(Self(None)) };
         let failed = |error: std::io::Error| {
             let tried = format!("cannot write the access log {}", file.display());
             Failure::new(tried, io_reason(&error), "Name another file with --access-log")
         };
-        let out: Box<dyn Write + Send> = if file == Path::new("-") {
-            Box::new(std::io::stdout())
-        } else {
-            Box::new(File::options().append(true).create(true).open(file).map_err(failed)?)
+        let opening = file.clone();
+        let open = move || -> std::io::Result<Box<dyn Write + Send>> {
+            if opening == Path::new("-") {
+                return Ok(Box::new(std::io::stdout()));
+            }
+            Ok(Box::new(File::options().append(true).create(true).open(&opening)?))
         };
-        Ok(Self(Some(Writer::new(out).map_err(failed)?)))
+        Ok(Self(Some(Writer::new(open).map_err(failed)?)))
+    }
+
+    /// Opens the file again for the lines from here on: somebody may have moved it away.
+    pub(super) async fn reopen(&self) {
+        if let Some(writer) = &self.0 {
+            writer.reopen().await;
+        }
     }
 
     /// Waits until the lines so far are written, unless nobody takes them.
@@ -185,6 +194,30 @@ mod tests {
         ] {
             assert_eq!(path(&Request::get(uri).body(()).unwrap()), word);
         }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_moved_away_keeps_the_lines_of_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, moved) = (dir.path().join("log"), dir.path().join("log.1"));
+        let (log, statistics) = (AccessLog::open(Some(&file)).unwrap(), statistics());
+        let note = |path: &str| {
+            let request = Request::get(path).body(()).unwrap();
+            drop(Entry::new(log.clone(), statistics.clone(), &request, "192.0.2.7:1".parse().unwrap()));
+        };
+        note("/before");
+        log.flush().await;
+        std::fs::rename(&file, &moved).unwrap();
+        note("/meanwhile");
+        log.reopen().await;
+        note("/after");
+        log.flush().await;
+        let paths = |file| {
+            let lines = std::fs::read_to_string(file).unwrap();
+            lines.lines().map(|line| line.split(' ').nth(4).unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(paths(&moved), ["/before", "/meanwhile"]);
+        assert_eq!(paths(&file), ["/after"]);
     }
 
     #[tokio::test]

@@ -19,6 +19,7 @@ use hyper::{
     http::Extensions,
 };
 use mendpath_h3::EarlyData;
+use tokio::signal::unix::Signal;
 use tower::Service;
 use tower_http::compression::{
     Compression, Predicate as _,
@@ -96,6 +97,15 @@ impl Site {
     /// The service for a client by HTTP/3.
     pub(super) fn for_http3(self: &Arc<Self>, from: SocketAddr) -> ForHttp3 {
         ForHttp3 { site: self.clone(), from }
+    }
+
+    /// Opens the access log again at each of these signals; never returns.
+    pub(super) async fn reopen_log_at(&self, mut signal: Option<Signal>) {
+        while let Some(signal) = &mut signal {
+            signal.recv().await;
+            self.log.reopen().await;
+        }
+        std::future::pending().await
     }
 
     /// Waits until the access log is written.

@@ -3,13 +3,16 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
 };
 
+use mendpath::rustls::{ClientConfig, ClientConnection, StreamOwned, crypto::ring};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use testkit::tls::Trusting;
 
 use crate::process::Process;
 
@@ -44,6 +47,48 @@ fn options_stand_in_a_file_and_are_read_again() {
     end(server);
 }
 
+/// As `logrotate` does it.
+#[test]
+fn a_hangup_opens_the_access_log_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, log, moved) = (dir.path(), dir.path().join("log"), dir.path().join("log.1"));
+    let server = Process::start(&[
+        "serve",
+        "--root",
+        root.to_str().unwrap(),
+        "--listen=127.0.0.1:0",
+        "--access-log",
+        log.to_str().unwrap(),
+    ]);
+    server.address_after("HTTP/3 on UDP ");
+    fs::rename(&log, &moved).unwrap();
+    kill(Pid::from_raw(server.id() as i32), Signal::SIGHUP).unwrap();
+    while !log.exists() {
+        std::thread::yield_now();
+    }
+    end(server);
+}
+
+/// A request whose answer never comes holds it up for `--drain-time`, unless somebody has no patience.
+#[test]
+fn ctrl_c_ends_it_at_once_and_so_does_a_second_signal() {
+    for signals in [&[Signal::SIGINT][..], &[Signal::SIGTERM; 2], &[Signal::SIGTERM, Signal::SIGINT]] {
+        let behind = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", behind.local_addr().unwrap());
+        let server = Process::start(&["serve", "--proxy", &url, "--listen=127.0.0.1:0", "--drain-time=3600"]);
+        let mut client = connect(server.address_after("HTTP/3 on UDP "));
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let _asked = behind.accept().unwrap();
+        for (n, signal) in signals.iter().enumerate() {
+            if n > 0 {
+                server.line_with("requests may end within 3600s");
+            }
+            kill(Pid::from_raw(server.id() as i32), *signal).unwrap();
+        }
+        assert_eq!(server.wait(), Some(0), "{signals:?}");
+    }
+}
+
 #[test]
 fn what_belongs_together_is_asked_for() {
     for (args, wrong) in [
@@ -55,6 +100,18 @@ fn what_belongs_together_is_asked_for() {
         process.line_with(wrong);
         assert_eq!(process.wait(), Some(2), "{args:?}");
     }
+}
+
+/// A client by TLS and TCP.
+fn connect(server: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
+    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Trusting(Arc::new(ring::default_provider()))))
+        .with_no_client_auth();
+    let client = ClientConnection::new(Arc::new(tls), "localhost".try_into().unwrap()).unwrap();
+    StreamOwned::new(client, TcpStream::connect(server).unwrap())
 }
 
 fn end(server: Process) {

@@ -24,21 +24,29 @@ enum Message {
     Line(String),
     /// Everything before is to be written, and then this is told.
     Flush(oneshot::Sender<()>),
+    /// What is written to is to be opened again.
+    Reopen,
 }
 
 impl Writer {
-    /// Writes to this until the last clone is dropped.
+    /// Writes to what this opens until the last clone is dropped.
     ///
     /// # Errors
-    /// If there can be no thread for it.
-    pub(super) fn new(mut out: Box<dyn Write + Send>) -> io::Result<Self> {
+    /// If it cannot be opened, or there can be no thread for it.
+    pub(super) fn new(
+        open: impl Fn() -> io::Result<Box<dyn Write + Send>> + Send + 'static,
+    ) -> io::Result<Self> {
         let (to, mut from) = mpsc::channel(QUEUE);
+        let mut out = open()?;
         let write = move || {
             while let Some(message) = from.blocking_recv() {
                 // A full disk is no reason not to answer.
                 let _ = match message {
                     Message::Line(line) => out.write_all(line.as_bytes()),
                     Message::Flush(done) => out.flush().map(|()| _ = done.send(())),
+                    Message::Reopen => open().map(|opened| out = opened).inspect_err(|error| {
+                        warn!(%error, "the access log cannot be opened again; the old file goes on");
+                    }),
                 };
                 if from.is_empty() {
                     let _ = out.flush();
@@ -56,6 +64,11 @@ impl Writer {
             self.warned.call_once(|| warn!("lines of the access log are dropped: nobody takes them"));
         }
         is_taken
+    }
+
+    /// Has what is written to opened again for the lines from here on. Waits while too many do.
+    pub(super) async fn reopen(&self) {
+        let _ = self.to.send(Message::Reopen).await;
     }
 
     /// Waits until everything is written.
@@ -96,7 +109,9 @@ mod tests {
     async fn nobody_waits_for_a_reader_and_what_is_taken_is_written() {
         let (open, opened) = std::sync::mpsc::channel();
         let written = Arc::default();
-        let writer = Writer::new(Box::new(Pipe { opened, written: Arc::clone(&written) })).unwrap();
+        let pipe = Mutex::new(Some(Pipe { opened, written: Arc::clone(&written) }));
+        let give = move || Ok(Box::new(pipe.lock().unwrap().take().expect("opened once")) as _);
+        let writer = Writer::new(give).unwrap();
         let taken = (0..2 * QUEUE).filter(|line| writer.write(format!("{line}\n"))).count();
         // One may be on its way into the pipe.
         assert!((QUEUE..=QUEUE + 1).contains(&taken), "{taken}");
