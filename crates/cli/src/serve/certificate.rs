@@ -10,11 +10,14 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use mendpath::{
     Identity,
     rustls::{
-        ServerConfig,
+        Error, InconsistentKeys, ServerConfig,
         crypto::{CryptoProvider, ring},
-        pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject},
+        pki_types::{
+            CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer,
+            pem::{self, PemObject},
+        },
         server::{ClientHello, ResolvesServerCert},
-        sign::CertifiedKey,
+        sign::{CertifiedKey, SigningKey},
     },
 };
 use tokio::signal::unix::Signal;
@@ -115,24 +118,43 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 fn read(chain: &Path, key: &Path) -> Result<CertifiedKey, Failure> {
-    let failed = |file: &Path, wrong: String| {
-        Failure::new(
-            format!("cannot use the certificate {}", file.display()),
-            wrong,
-            "Name files in PEM with --cert and --key",
-        )
-    };
-    let bytes = |file: &Path| std::fs::read(file).map_err(|error| failed(file, io_reason(&error)));
-    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes(chain)?)
+    let failed = |wrong: String| cannot_use("certificate", chain, wrong);
+    let bytes = std::fs::read(chain).map_err(|error| failed(io_reason(&error)))?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
-        .map_err(|error| failed(chain, error.to_string()))?;
+        .map_err(|error| failed(error.to_string()))?;
     if certificates.is_empty() {
-        return Err(failed(chain, "there is none in it".into()));
+        return Err(failed("there is none in it".into()));
     }
-    let private =
-        PrivateKeyDer::from_pem_slice(&bytes(key)?).map_err(|error| failed(key, error.to_string()))?;
-    CertifiedKey::from_der(certificates, private, &provider())
-        .map_err(|error| failed(chain, error.to_string()))
+    let certified = CertifiedKey::new(certificates, read_key(key)?);
+    match certified.keys_match() {
+        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err(failed(format!("it is of another key than that in {}", key.display())))
+        }
+        // That it is not known is no error.
+        Ok(()) | Err(Error::InconsistentKeys(_)) => Ok(certified),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+fn read_key(file: &Path) -> Result<Arc<dyn SigningKey>, Failure> {
+    let failed = |wrong: &str| cannot_use("private key", file, wrong.to_owned());
+    let bytes = std::fs::read(file).map_err(|error| failed(&io_reason(&error)))?;
+    let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
+    if has(b"ENCRYPTED") {
+        return Err(failed("it is encrypted, and nobody is there to be asked (`openssl pkey` decrypts it)"));
+    }
+    let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
+        pem::Error::NoItemsFound => failed("there is none in it"),
+        error => failed(&error.to_string()),
+    })?;
+    let usable = "it is none of RSA (2,048 to 4,096 bits), ECDSA (P-256, P-384) and Ed25519";
+    provider().key_provider.load_private_key(key).map_err(|_| failed(usable))
+}
+
+fn cannot_use(what: &str, file: &Path, wrong: String) -> Failure {
+    let tried = format!("cannot use the {what} {}", file.display());
+    Failure::new(tried, wrong, "Name files in PEM with --cert and --key")
 }
 
 fn self_signed() -> Result<(CertifiedKey, String), Failure> {
@@ -153,5 +175,46 @@ struct Resolver(Arc<Certificate>);
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.current.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pem(kind: &str, der: &[u8]) -> String {
+        format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der))
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_said_of_the_file_that_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (chain, key) = (dir.path().join("chain.pem"), dir.path().join("key.pem"));
+        let [identity, other] = [(); 2].map(|()| Identity::self_signed(["localhost"]).unwrap());
+        let write = |file: &Path, text: &str| std::fs::write(file, text).unwrap();
+        let certificate = pem("CERTIFICATE", identity.certificate());
+        let private = |identity: &Identity| pem("PRIVATE KEY", &identity.to_pkcs8_der());
+        for (chain_has, key_has, wrong) in [
+            (&*certificate, private(&identity), None),
+            ("", private(&identity), Some("chain.pem: there is none in it")),
+            (&certificate, private(&other), Some("chain.pem: it is of another key than that in")),
+            (&certificate, String::new(), Some("key.pem: there is none in it")),
+            (&certificate, pem("PRIVATE KEY", b"P-521"), Some("key.pem: it is none of RSA")),
+            (&certificate, pem("ENCRYPTED PRIVATE KEY", b"?"), Some("key.pem: it is encrypted")),
+            (
+                &certificate,
+                "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n".to_owned(),
+                Some("key.pem: it is encrypted"),
+            ),
+        ] {
+            write(&chain, chain_has);
+            write(&key, &key_has);
+            let said = read(&chain, &key).err().map(|failure| failure.to_string());
+            match (said, wrong) {
+                (None, None) => {}
+                (Some(said), Some(wrong)) => assert!(said.contains(wrong), "{said}"),
+                (said, wrong) => panic!("{said:?}, not {wrong:?}"),
+            }
+        }
     }
 }
