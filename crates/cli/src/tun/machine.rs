@@ -15,6 +15,7 @@
 //! main one: paths need no mark.
 
 use std::{
+    collections::BTreeSet,
     io::{self, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::{Command, Stdio},
@@ -68,7 +69,7 @@ pub(crate) struct Plan {
     /// Where the server is.
     pub(crate) servers: Vec<SocketAddr>,
     /// The addresses that this machine has otherwise.
-    pub(crate) locals: Vec<IpAddr>,
+    pub(crate) locals: BTreeSet<IpAddr>,
     /// The addresses that the server has assigned, where packets are carried as they are.
     pub(crate) given: Option<Given>,
 }
@@ -160,8 +161,10 @@ impl Machine {
         for net in of_family(&self.plan.excludes) {
             add_route(handle, net, TABLE, None, None).await?;
         }
-        for server in self.plan.servers.iter().filter(|server| server.is_ipv4() == v4) {
-            add_rule(handle, Rule { to: Some(server.ip()), ..Rule::new(0, MAIN, v4) }).await?;
+        // Several servers may be at one address.
+        let servers: BTreeSet<IpAddr> = self.plan.servers.iter().map(SocketAddr::ip).collect();
+        for server in servers.into_iter().filter(|server| server.is_ipv4() == v4) {
+            add_rule(handle, Rule { to: Some(server), ..Rule::new(0, MAIN, v4) }).await?;
         }
         for local in self.plan.locals.iter().filter(|local| local.is_ipv4() == v4) {
             add_rule(handle, Rule { from: Some(*local), ..Rule::new(0, MAIN, v4) }).await?;

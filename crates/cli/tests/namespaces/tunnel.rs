@@ -319,6 +319,23 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
     assert_eq!(ip(&bed, "rule"), before);
 }
 
+/// As routers have it, whose lines to several providers share one address, and as servers are that
+/// stand behind several ports of one.
+#[test]
+fn one_address_may_be_on_two_interfaces_and_of_two_servers() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    ip(&bed, "addr add 10.77.0.2/32 dev lo");
+    let invitation = format!("{}&also={SERVER}:4434", world.server.invitation());
+    let mut tunnel = start_tunnel(&bed, &invitation, &[]);
+    let rules = ip(&bed, "rule");
+    for once in ["from 10.77.0.2 lookup main", "from all to 10.99.0.1 lookup main"] {
+        assert_eq!(rules.matches(once).count(), 1, "{rules}");
+    }
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
+}
+
 pub(super) fn start_tunnel(bed: &Bed, invitation: &str, more: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
     command.args(["tunnel", "--path", "path0", "--path", "path1"]).args(more);
