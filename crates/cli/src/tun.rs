@@ -23,6 +23,6 @@ pub use tunnel::raw::Coding;
 pub(crate) use self::{
     carrier::{Carrier, Options},
     handover::{Ends, Given, Parent},
-    machine::{Machine, Plan, nft, remove_kill_switch},
+    machine::{Machine, Plan, nft, own_addresses, remove_kill_switch},
     raw::{Opened, RawOptions, chance_name, machine_name, open},
 };

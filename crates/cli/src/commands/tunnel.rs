@@ -10,14 +10,14 @@ use super::{
 };
 use crate::{
     args::{Command, TunnelArgs},
-    client::{Client, TUN, local_addresses},
+    client::{Client, TUN},
     config::Reload,
     console::say,
     descriptors,
     failure::{Failure, io_reason},
     invitation::Invitation,
     target::{Host, Target},
-    tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, remove_kill_switch},
+    tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, own_addresses, remove_kill_switch},
 };
 
 pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure> {
@@ -37,12 +37,7 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
         no_routes: args.no_routes,
         kill_switch: args.kill_switch,
         servers,
-        locals: local_addresses()
-            .unwrap_or_default()
-            .into_iter()
-            .map(|local| local.ip)
-            .filter(is_own)
-            .collect(),
+        locals: own_addresses().unwrap_or_default(),
         given: None,
     };
     let options_of_carrier = Options {
@@ -80,6 +75,7 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
         }) => Ok(()),
         failure = client.run() => Err(failure),
         Ok(failure) = carrying => Err(failure),
+        never = machine.follow() => match never {},
         _ = signals.next() => Ok(()),
     };
     say("stopping");
@@ -98,12 +94,6 @@ fn describe(plan: &Plan) -> String {
         routes => routes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
     format!("{what} goes through the tunnel until this ends")
-}
-
-/// Whether packets from this address may belong to connections of before.
-fn is_own(ip: &IpAddr) -> bool {
-    let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
-    !ip.is_loopback() && !link_local
 }
 
 /// Puts addresses in place of the servers' names, and returns all that there are. One of several

@@ -139,19 +139,25 @@ pub(crate) async fn add_address(
     request.execute().await
 }
 
-/// Runs requests in the calling thread's namespace.
+/// Runs requests in the calling thread's namespace. Must not be called within a runtime.
 pub(crate) fn with_netlink<T>(
     requests: impl AsyncFnOnce(&Handle) -> Result<T, rtnetlink::Error>,
 ) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    runtime.block_on(async {
-        let (connection, handle, _) = rtnetlink::new_connection()?;
-        let connection = tokio::spawn(connection);
-        let result = requests(&handle).await;
-        connection.abort();
-        result.map_err(|error| match error {
-            rtnetlink::Error::NetlinkError(message) => message.to_io(),
-            other => io::Error::other(other),
-        })
+    runtime.block_on(netlink(requests))
+}
+
+/// The same within a runtime. The kernel hears of nothing more once this is dropped.
+pub(super) async fn netlink<T>(
+    requests: impl AsyncFnOnce(&Handle) -> Result<T, rtnetlink::Error>,
+) -> io::Result<T> {
+    let (connection, handle, _) = rtnetlink::new_connection()?;
+    let result = tokio::select! {
+        () = connection => return Err(io::ErrorKind::UnexpectedEof.into()),
+        result = requests(&handle) => result,
+    };
+    result.map_err(|error| match error {
+        rtnetlink::Error::NetlinkError(message) => message.to_io(),
+        other => io::Error::other(other),
     })
 }

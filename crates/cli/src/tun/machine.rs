@@ -4,7 +4,7 @@
 //! Rules in the order of their priorities, for each family:
 //!
 //! 1. to the server: the main table, so that the paths' own packets go around the tunnel; from an
-//!    address that this machine had before: the same, so that connections that were there before,
+//!    address that this machine has otherwise: the same, so that connections that were there before,
 //!    or come in from outside, stay where they are;
 //! 2. questions to name servers: a table that leads to the device;
 //! 3. our table, but for its default route: `--route`, and `--exclude` as routes that throw back;
@@ -14,8 +14,11 @@
 //! A socket tied to an interface finds no route of that interface in our tables, and so goes by the
 //! main one: paths need no mark.
 
+mod locals;
+
 use std::{
     collections::BTreeSet,
+    convert::Infallible,
     io::{self, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::{Command, Stdio},
@@ -27,11 +30,12 @@ use rtnetlink::{
     Handle, IpVersion, RouteMessageBuilder,
     packet_route::{
         route::{RouteMessage, RouteType},
-        rule::{RuleAction, RuleAttribute, RulePortRange},
+        rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange},
     },
 };
 use tracing::debug;
 
+pub(crate) use self::locals::own_addresses;
 use super::{
     Ends, Given,
     links::{self, Purpose, with_netlink},
@@ -125,6 +129,14 @@ impl Machine {
         Ok((machine, ends))
     }
 
+    /// Keeps the rules in step with the addresses that this machine gets and loses meanwhile.
+    pub(crate) async fn follow(&self) -> Infallible {
+        if self.plan.no_routes {
+            return std::future::pending().await;
+        }
+        locals::follow(self.plan.locals.clone()).await
+    }
+
     async fn lead(&self, handle: &Handle) -> Result<(), rtnetlink::Error> {
         let device = links::index(handle, NAME).await?;
         for version in [IpVersion::V4, IpVersion::V6] {
@@ -167,7 +179,7 @@ impl Machine {
             add_rule(handle, Rule { to: Some(server), ..Rule::new(0, MAIN, v4) }).await?;
         }
         for local in self.plan.locals.iter().filter(|local| local.is_ipv4() == v4) {
-            add_rule(handle, Rule { from: Some(*local), ..Rule::new(0, MAIN, v4) }).await?;
+            add_rule(handle, locals::rule(*local)).await?;
         }
         if self.plan.takes_dns() {
             add_route(handle, any, DNS_TABLE, Some(device), self.plan.given).await?;
@@ -298,20 +310,33 @@ fn leading<T>(builder: RouteMessageBuilder<T>, table: u32, device: Option<u32>) 
 /// Removes our rules, also those of a killed process, and routes of our table that have no device;
 /// the others went with theirs.
 async fn remove_rules(handle: &Handle) -> Result<(), rtnetlink::Error> {
+    remove_rules_that(handle, is_ours).await?;
+    remove_throws(handle).await
+}
+
+fn is_ours(rule: &RuleMessage) -> bool {
+    let ours = PRIORITY..PRIORITY + RULES;
+    let mut attributes = rule.attributes.iter();
+    attributes.any(|attribute| matches!(attribute, RuleAttribute::Priority(p) if ours.contains(p)))
+}
+
+async fn remove_rules_that(
+    handle: &Handle,
+    fit: impl Fn(&RuleMessage) -> bool,
+) -> Result<(), rtnetlink::Error> {
     for version in [IpVersion::V4, IpVersion::V6] {
         let mut found = handle.rule().get(version).execute();
-        let mut ours = Vec::new();
+        let mut fitting = Vec::new();
         while let Ok(Some(rule)) = found.try_next().await {
-            let is_ours = |attribute: &RuleAttribute| matches!(attribute, RuleAttribute::Priority(p) if (PRIORITY..PRIORITY + RULES).contains(p));
-            if rule.attributes.iter().any(is_ours) {
-                ours.push(rule);
+            if fit(&rule) {
+                fitting.push(rule);
             }
         }
-        for rule in ours {
+        for rule in fitting {
             handle.rule().del(rule).execute().await?;
         }
     }
-    remove_throws(handle).await
+    Ok(())
 }
 
 async fn remove_throws(handle: &Handle) -> Result<(), rtnetlink::Error> {

@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     bed as bed_or_skip,
-    bed::{Bed, Family, PATIENCE, SERVER, SERVER_V6},
+    bed::{Bed, Family, PATIENCE, SERVER, SERVER_V6, pause},
     echo,
     program::Server,
 };
@@ -317,6 +317,33 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
         assert!(!ip(&bed, "link").contains("mendpath0"));
     }
     assert_eq!(ip(&bed, "rule"), before);
+}
+
+/// What comes in from outside must be answered the way that it came, after a change of network, too.
+#[test]
+fn an_address_that_comes_later_stays_out_of_the_tunnel() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    for (family, address, prefix) in [("-4", "10.77.0.9", 24), ("-6", "fd77::9", 64)] {
+        let rule = format!("from {address} lookup main");
+        let wait_until = |there: bool| {
+            let looks = PATIENCE.as_millis() / 20;
+            let done = (0..looks).any(|_| {
+                pause(Duration::from_millis(20));
+                ip(&bed, &format!("{family} rule")).contains(&rule) == there
+            });
+            assert!(done, "{rule}: {there}");
+        };
+        ip(&bed, &format!("{family} addr add {address}/{prefix} dev path0"));
+        wait_until(true);
+        ip(&bed, &format!("{family} addr del {address}/{prefix} dev path0"));
+        wait_until(false);
+    }
+    let before = ip(&bed, "rule");
+    assert!(before.contains("from 10.77.0.2 lookup main"), "the others keep theirs: {before}");
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
 }
 
 /// As routers have it, whose lines to several providers share one address, and as servers are that
