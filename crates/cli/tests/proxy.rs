@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use mendpath_cli::{
     client::{Client, Forward},
@@ -30,6 +30,25 @@ async fn socks5_carries_bytes_and_half_close() {
         let sent = pattern(1_000_000);
         let heard = converse(&mut tcp, &sent).await;
         assert!(heard.strip_suffix(b"goodbye").is_some_and(|echo| echo == sent));
+    })
+    .await;
+}
+
+/// Who ends a client closes its connection, which is no loss that must be told of and made good.
+#[tokio::test]
+async fn a_connection_that_the_client_closes_itself_is_not_made_anew() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let client = Client::start(client_options(server.invitation.clone())).await.unwrap();
+        let session = client.uplink.session().await.unwrap();
+        session.connection.close(0u32.into(), b"");
+        session.connection.closed().await;
+        let another = async {
+            while client.uplink.session().await.is_ok_and(|next| next.reconnects == 0) {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(2), another).await.is_err(), "there is another one");
     })
     .await;
 }

@@ -181,6 +181,8 @@ async fn keep(
                 retired.add(from, why);
                 *to
             }
+            // The client said goodbye, and ends.
+            Next::Lost(ConnectionError::LocallyClosed) => std::future::pending().await,
             Next::Lost(error) => {
                 span.in_scope(|| info!("connection is down: {error}"));
                 let (failure, retry) = explain(&error, &host);
