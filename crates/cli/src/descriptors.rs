@@ -1,6 +1,16 @@
 //! How many files and sockets this process may have open.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::{
+    io,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use rustix::{
+    io::Errno,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+
+use crate::console::say;
 
 /// More is of no use to anybody, and some systems say "unlimited".
 const MOST: u64 = 1 << 20;
@@ -21,6 +31,18 @@ pub fn raise() -> usize {
 pub fn limit() -> usize {
     let current = getrlimit(Resource::Nofile).current.unwrap_or(MOST).min(MOST);
     usize::try_from(current).unwrap_or(usize::MAX)
+}
+
+/// Tells the user, once, if a program's connection waits because no more files may be open.
+pub(crate) fn tell_of_shortage(error: &io::Error) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let short = matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE));
+    if short && !TOLD.swap(true, Relaxed) {
+        let most = limit();
+        say(format_args!(
+            "programs' connections wait for one of {most} open files; raise the limit of open files"
+        ));
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use crate::{
+    descriptors,
     failure::{Failure, io_reason},
     socket_options,
 };
@@ -85,6 +86,7 @@ impl Listener {
                     // Too many open files, or a connection gone before it was accepted: others may
                     // still come.
                     warn!(%error, at = %self.address, "cannot accept");
+                    descriptors::tell_of_shortage(&error);
                     room.make_room();
                     crate::backoff::pause(Duration::from_millis(100)).await;
                 }

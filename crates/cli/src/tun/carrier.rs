@@ -27,6 +27,7 @@ use super::{
 use crate::{
     association::Association,
     client::{Shared, TunRow, tunnel as streams},
+    descriptors,
     failure::{Failure, io_reason},
     protocol::Status,
     server::DNS_PORT,
@@ -297,6 +298,7 @@ impl Carrier {
                 }
                 Err(error) => {
                     warn!(%error, "cannot accept");
+                    descriptors::tell_of_shortage(&error);
                     crate::backoff::pause(Duration::from_millis(100)).await;
                 }
             }

@@ -239,19 +239,37 @@ fn the_exit_code_and_signals_are_the_commands() {
     assert!(String::from_utf8_lossy(&done.stderr).contains("cannot run `no-such-program`"));
 
     let mut waiting = bed.at_client(|| inside(&world, "wait").spawn().unwrap());
-    read_until(&mut waiting, "waiting");
+    read_until(waiting.stdout.take().unwrap(), "waiting");
     let pid = nix::unistd::Pid::from_raw(waiting.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
     assert_eq!(waiting.wait().unwrap().code(), Some(128 + 15));
 }
 
-fn read_until(child: &mut Child, wanted: &str) {
-    let mut output = child.stdout.take().unwrap();
+fn read_until(mut output: impl std::io::Read, wanted: &str) {
     let (mut text, mut byte) = (String::new(), [0]);
     while !text.contains(wanted) {
         assert_eq!(output.read(&mut byte).unwrap(), 1, "it ended: {text}");
         text.push(byte[0].into());
     }
+}
+
+/// Programs whose connections wait for open files would seem to hang without a reason.
+#[test]
+fn a_shortage_of_open_files_is_told() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let many = inside(&world, &format!("many {} 55", world.tcp));
+    let mut limited = Command::new("sh");
+    // Whoever waits for the line in vain is told that it ended.
+    let script = "ulimit -n 64; exec timeout 60 \"$0\" \"$@\"";
+    limited.args(["-c", script]).arg(many.get_program()).args(many.get_args());
+    limited.envs(many.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut limited = bed.at_client(|| limited.spawn().unwrap());
+    read_until(limited.stderr.take().unwrap(), "one of 64 open files");
+    let pid = nix::unistd::Pid::from_raw(limited.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    limited.wait().unwrap();
 }
 
 /// A program of the client's namespace that knows of nothing at all.
