@@ -143,7 +143,7 @@ pub enum Command {
                   Each account has an invitation of its own, which can be limited and taken back; a running server follows within a second. \
                   Run it as the user that the server runs as, or as root, with the same --state.")]
     Invite(InviteArgs),
-    /// Check configuration files of `server`, `client` and `serve`, and make one.
+    /// Check configuration files of `server`, `client`, `tunnel` and `serve`, and make one.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Hand a file over to `mendpath receive`.
