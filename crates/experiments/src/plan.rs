@@ -42,7 +42,7 @@ pub struct SchemeEntry {
 /// A plan at one scale, checked.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The name of its folder.
+    /// The name of its folder, or of its file if that is not `plan.toml`.
     pub name: String,
     /// Where it was read from.
     pub file: PathBuf,
@@ -115,8 +115,7 @@ impl Plan {
         let wrap = |line, error| PlanFileError { file: file.to_owned(), line, error };
         let text = std::fs::read_to_string(file)
             .map_err(|error| wrap(None, PlanError::Syntax { message: format!("cannot be read: {error}") }))?;
-        let folder = file.parent().and_then(Path::file_name).or(file.file_stem());
-        let name = folder.map_or("plan".into(), |name| name.to_string_lossy().into_owned());
+        let name = name_of(file);
         let around = file.parent().unwrap_or(Path::new(""));
         let parsed = Self::parse_in(around, &name, &text, (scale, parts));
         let mut plan = parsed.map_err(|error| wrap(line_of(&text, scale, &error), error))?;
@@ -289,6 +288,15 @@ impl Plan {
         let table = point.fill(&self.schemes[scheme].table, used)?;
         Scenario::read(&body, &table, &format!("scheme[{}]", scheme + 1), &self.parts)
     }
+}
+
+/// What the plan in a file is called: `plan.toml` as its folder, and any other as the file, for a
+/// folder may have several, whose results must not take each other's place.
+fn name_of(file: &Path) -> String {
+    let folder = || file.parent().and_then(Path::file_name);
+    let stem = file.file_stem();
+    let name = if stem.is_some_and(|stem| stem == "plan") { folder().or(stem) } else { stem };
+    name.map_or("plan".into(), |name| name.to_string_lossy().into_owned())
 }
 
 /// The line that an error is about: what the scale says, if it is that which is wrong, or what the

@@ -194,6 +194,18 @@ fn a_plan_may_be_worked_out_alone() {
     assert!(error(neither).contains("at least one `[[scheme]]`, or a `[[model]]`"));
 }
 
+#[test]
+fn plans_in_one_folder_have_names_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |file: &str| {
+        let file = folder.path().join("mine").join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, PLAN).unwrap();
+        Plan::load(&file, Scale::Quick).unwrap().name
+    };
+    assert_eq!(["plan.toml", "first.toml", "second.toml"].map(name), ["mine", "first", "second"]);
+}
+
 fn shard(plan: &Plan, folder: &Path, which: &str) -> PathBuf {
     let campaign = Campaign::new(plan, folder).unwrap().shard(which.parse().unwrap());
     campaign.run(1, &|_| {}).unwrap();

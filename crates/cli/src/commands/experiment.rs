@@ -97,6 +97,7 @@ fn run_all(args: &RunArgs) -> Result<(), Failure> {
         plan.seeds = args.results.seeds.unwrap_or(plan.seeds);
         plans.push(plan);
     }
+    check_names(&plans)?;
     if let Some(flows) = args.tail {
         return plans.iter().try_for_each(|plan| tell_tail(args, plan, flows as usize));
     }
@@ -118,6 +119,19 @@ fn run_all(args: &RunArgs) -> Result<(), Failure> {
     }
     if args.results.json {
         print_json(&summaries)?;
+    }
+    Ok(())
+}
+
+/// Two plans of one name would have their results in one folder, the last one's in place of the
+/// first one's.
+fn check_names(plans: &[Plan]) -> Result<(), Failure> {
+    for (place, plan) in plans.iter().enumerate() {
+        if let Some(other) = plans[..place].iter().find(|other| other.name == plan.name) {
+            let reason = format!("{} and {} have the same name", other.file.display(), plan.file.display());
+            let next = "Run them one after the other, each with an --out of its own";
+            return Err(Failure::usage("cannot keep the results apart", reason, next));
+        }
     }
     Ok(())
 }

@@ -88,6 +88,11 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 /// The plan that rows with this name and hash are of, at the scale that gives the hash.
 fn plan_of(args: &MergeArgs, name: &str, hash: &str) -> Result<Plan, Failure> {
     let file = plan_file(&args.results.plans, args.plan.as_deref().unwrap_or(Path::new(name)));
+    if args.plan.is_none() && !file.is_file() {
+        let reason = format!("{} has no plan of that name", args.results.plans.display());
+        let next = "Name the file of the plan that was run with --plan";
+        return Err(Failure::usage(format!("cannot merge {name}"), reason, next));
+    }
     for (_, scale) in Scale::ALL {
         // Few plans have every scale.
         match Plan::load(&file, scale) {
