@@ -116,7 +116,16 @@ pub struct FigurePlan {
 
 impl FigurePlan {
     pub(crate) fn read_all(tables: Vec<Keys<'_>>, plan: &Drawable<'_>) -> Result<Vec<Self>, PlanError> {
-        tables.into_iter().map(|keys| Self::read(keys, plan)).collect()
+        let mut figures: Vec<Self> = Vec::new();
+        for keys in tables {
+            let path = keys.path("file");
+            let figure = Self::read(keys, plan)?;
+            if figures.iter().any(|other| other.file == figure.file) {
+                return Err(PlanError::value(path, format!("`{}` again", figure.file), "different"));
+            }
+            figures.push(figure);
+        }
+        Ok(figures)
     }
 
     fn read(mut keys: Keys<'_>, plan: &Drawable<'_>) -> Result<Self, PlanError> {
@@ -180,8 +189,23 @@ impl Panel {
             x,
             at,
         };
+        panel.check_x(&keys, plan)?;
         keys.finish()?;
         Ok(panel)
+    }
+
+    /// Where values are drawn that have no place on the axis, they look like others.
+    fn check_x(&self, keys: &Keys<'_>, plan: &Drawable<'_>) -> Result<(), PlanError> {
+        let has_no_place = |value: &Setting| matches!(value, Setting::Number(x) if *x <= 0.0);
+        let axis = plan.axes.iter().find(|axis| axis.name == self.x);
+        let outside = axis.and_then(|axis| axis.values.iter().find(|value| has_no_place(value)));
+        match outside {
+            Some(value) if self.x_spacing == Spacing::Logarithmic => {
+                let allowed = format!("false, since {value} of `{}` has no logarithm", self.x);
+                Err(PlanError::value(keys.path("x_log"), "true", allowed))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The scheme of a timeline or of `acks`, whose plan must note what they show; empty for other

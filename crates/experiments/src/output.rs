@@ -23,23 +23,26 @@ pub struct Files {
 }
 
 /// Every run: a row with plan, plan hash, version, scheme, axes, seed, trace hash, and a column per
-/// metric.
+/// metric. Where an axis has the name of one of our own columns, ours begins with `run_`.
 pub fn runs_table(plan: &Plan, rows: &[Row]) -> Columns {
     let mut columns = Columns::default();
     let texts = |of: fn(&Row) -> &String| Data::Texts(rows.iter().map(|row| of(row).clone()).collect());
     let whole = |of: fn(&Row) -> u64| Data::Whole(rows.iter().map(|row| of(row) as i64).collect());
-    columns.add("plan", texts(|row| &row.plan));
-    columns.add("plan_hash", texts(|row| &row.plan_hash));
-    columns.add("version", texts(|row| &row.version));
-    columns.add("scheme", texts(|row| &row.scheme));
+    columns.add(&own(plan, "plan"), texts(|row| &row.plan));
+    columns.add(&own(plan, "plan_hash"), texts(|row| &row.plan_hash));
+    columns.add(&own(plan, "version"), texts(|row| &row.version));
+    columns.add(&own(plan, "scheme"), texts(|row| &row.scheme));
     for (place, axis) in plan.axes.iter().enumerate() {
         columns.add(&axis.name, settings(rows.iter().map(|row| &row.point[place].1).collect()));
     }
-    columns.add("seed", whole(|row| row.seed));
-    columns.add("flows", whole(|row| row.flows));
-    columns.add("trace", texts(|row| &row.trace));
-    columns.add("hops", whole(|row| row.hops));
-    columns.add("simulated_s", Data::Numbers(rows.iter().map(|row| Some(row.simulated_s)).collect()));
+    columns.add(&own(plan, "seed"), whole(|row| row.seed));
+    columns.add(&own(plan, "flows"), whole(|row| row.flows));
+    columns.add(&own(plan, "trace"), texts(|row| &row.trace));
+    columns.add(&own(plan, "hops"), whole(|row| row.hops));
+    columns.add(
+        &own(plan, "simulated_s"),
+        Data::Numbers(rows.iter().map(|row| Some(row.simulated_s)).collect()),
+    );
     for (place, metric) in plan.metrics.iter().enumerate() {
         let value = |row: &Row| row.metrics.get(place).and_then(|(_, value)| *value);
         columns.add(&metric.name, Data::Numbers(rows.iter().map(value).collect()));
@@ -51,16 +54,22 @@ pub fn runs_table(plan: &Plan, rows: &[Row]) -> Columns {
 pub fn distributions_table(plan: &Plan, rows: &[Row]) -> Columns {
     let all = || rows.iter().flat_map(|row| row.distribution.iter().map(move |point| (row, point)));
     let mut columns = Columns::default();
-    columns.add("plan_hash", Data::Texts(all().map(|(row, _)| row.plan_hash.clone()).collect()));
-    columns.add("version", Data::Texts(all().map(|(row, _)| row.version.clone()).collect()));
-    columns.add("scheme", Data::Texts(all().map(|(row, _)| row.scheme.clone()).collect()));
+    columns.add(&own(plan, "plan_hash"), Data::Texts(all().map(|(row, _)| row.plan_hash.clone()).collect()));
+    columns.add(&own(plan, "version"), Data::Texts(all().map(|(row, _)| row.version.clone()).collect()));
+    columns.add(&own(plan, "scheme"), Data::Texts(all().map(|(row, _)| row.scheme.clone()).collect()));
     for (place, axis) in plan.axes.iter().enumerate() {
         columns.add(&axis.name, settings(all().map(|(row, _)| &row.point[place].1).collect()));
     }
-    columns.add("seed", Data::Whole(all().map(|(row, _)| row.seed as i64).collect()));
-    columns.add("share", Data::Numbers(all().map(|(_, point)| Some(point.1)).collect()));
-    columns.add("fct_ms", Data::Numbers(all().map(|(_, point)| Some(point.0)).collect()));
+    columns.add(&own(plan, "seed"), Data::Whole(all().map(|(row, _)| row.seed as i64).collect()));
+    columns.add(&own(plan, "share"), Data::Numbers(all().map(|(_, point)| Some(point.1)).collect()));
+    columns.add(&own(plan, "fct_ms"), Data::Numbers(all().map(|(_, point)| Some(point.0)).collect()));
     columns
+}
+
+/// What a column of ours is called: readers of tables take no name twice.
+fn own(plan: &Plan, name: &str) -> String {
+    let taken = plan.axes.iter().any(|axis| axis.name == name);
+    if taken { format!("run_{name}") } else { name.to_owned() }
 }
 
 /// Writes `runs.parquet`, `distributions.parquet` (if there are any), `summary.csv`,

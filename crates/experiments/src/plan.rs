@@ -17,6 +17,7 @@ use crate::{
     point::{Point, SweepAxis},
     run::Scenario,
     sketch::Sketch,
+    summary::Summary,
 };
 
 /// A plan that cannot be used.
@@ -117,6 +118,11 @@ impl Plan {
             .map_err(|error| wrap(None, PlanError::Syntax { message: format!("cannot be read: {error}") }))?;
         let name = name_of(file);
         let around = file.parent().unwrap_or(Path::new(""));
+        // A slip in what another scale says should not show only when that is run, hours from here.
+        for (_, other) in Scale::ALL.into_iter().filter(|(_, other)| *other != scale) {
+            let read = Self::read_in(around, &name, &text, (other, parts.clone()));
+            read.map_err(|error| wrap(line_of(&text, other, &error), error))?;
+        }
         let parsed = Self::parse_in(around, &name, &text, (scale, parts));
         let mut plan = parsed.map_err(|error| wrap(line_of(&text, scale, &error), error))?;
         plan.file = file.to_owned();
@@ -148,6 +154,18 @@ impl Plan {
     }
 
     fn parse_in(
+        folder: &Path,
+        name: &str,
+        text: &str,
+        scale_and_parts: (Scale, Parts),
+    ) -> Result<Self, PlanError> {
+        let plan = Self::read_in(folder, name, text, scale_and_parts)?;
+        plan.check_scenarios()?;
+        Ok(plan)
+    }
+
+    /// All but what only its runs would show.
+    fn read_in(
         folder: &Path,
         name: &str,
         text: &str,
@@ -183,7 +201,6 @@ impl Plan {
         };
         plan.read(&body)?;
         plan.body = body;
-        plan.check_scenarios()?;
         Ok(plan)
     }
 
@@ -203,6 +220,7 @@ impl Plan {
         let parse = |name: &String| MetricUse::parse(name, "metrics", &classes);
         self.metrics = metrics.iter().map(parse).collect::<Result<_, _>>()?;
         keys.need("metrics", (!self.metrics.is_empty()).then_some(()), "what is measured")?;
+        self.check_columns()?;
         self.reference = reference(&mut keys, &self.schemes)?;
         self.min_samples = keys.int("min_samples", 1..=1 << 40)?;
         self.distributions = keys.flag("distributions")?.unwrap_or(false);
@@ -229,6 +247,26 @@ impl Plan {
             keys.value(part);
         }
         keys.finish()
+    }
+
+    /// In tables, axes and metrics are columns among others.
+    fn check_columns(&self) -> Result<(), PlanError> {
+        let mut metrics: Vec<&str> = Vec::new();
+        for metric in &self.metrics {
+            if metrics.contains(&metric.name.as_str()) {
+                return Err(PlanError::value(
+                    "metrics",
+                    format!("`{}` twice", metric.name),
+                    "different names",
+                ));
+            }
+            metrics.push(&metric.name);
+        }
+        let is_taken = |axis: &&SweepAxis| Summary::is_column(&axis.name) || metrics.contains(&&*axis.name);
+        self.axes.iter().find(is_taken).map_or(Ok(()), |axis| {
+            let found = "the name of another column of tables";
+            Err(PlanError::value(format!("sweep.{}", axis.name), found, "called something else"))
+        })
     }
 
     /// Builds every scenario once, so that a plan fails before its runs and not in their midst.

@@ -61,8 +61,8 @@ impl SweepAxis {
     /// axis: a table per axis, with a table for each of its values.
     ///
     /// # Errors
-    /// If an axis is no list of numbers and texts, is empty, or there are too many points; if there
-    /// are cases of no axis, or a value has none.
+    /// If an axis is no list of numbers and texts, is empty, has a value twice, or there are too many
+    /// points; if there are cases of no axis, or a value has none.
     pub fn read_all(table: &Table, cases: &Table) -> Result<Vec<Self>, PlanError> {
         let axis = |(name, list): (&String, &Value)| {
             let wrong = || {
@@ -75,6 +75,11 @@ impl SweepAxis {
             let raw = list.as_array().filter(|list| !list.is_empty()).ok_or_else(wrong)?;
             let values: Option<Vec<Setting>> = raw.iter().map(Setting::read).collect();
             let values = values.ok_or_else(wrong)?;
+            if let Some(twice) = twice(&values) {
+                // Its runs would count as so many more seeds.
+                let found = format!("{twice} more than once");
+                return Err(PlanError::value(format!("sweep.{name}"), found, "a list of different values"));
+            }
             let cases = cases_of(name, &values, cases)?;
             Ok(Self { name: name.clone(), values, raw: raw.clone(), cases })
         };
@@ -89,6 +94,13 @@ impl SweepAxis {
         }
         Ok(axes)
     }
+}
+
+/// A value that reads like one before it.
+fn twice(values: &[Setting]) -> Option<String> {
+    let mut texts: Vec<String> = values.iter().map(ToString::to_string).collect();
+    texts.sort();
+    texts.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone())
 }
 
 /// The case of every value of an axis; empty ones if it has none at all.
@@ -211,5 +223,16 @@ mod tests {
         let sweep: Table = (axis("a") + &axis("b")).parse().unwrap();
         assert!(SweepAxis::read_all(&sweep, &Table::new()).is_err());
         assert!(SweepAxis::read_all(&"a = []".parse().unwrap(), &Table::new()).is_err());
+    }
+
+    /// A value twice would be twice as many runs of it with the same seeds, and so too narrow an
+    /// interval.
+    #[test]
+    fn values_of_an_axis_differ() {
+        let read = |text: &str| SweepAxis::read_all(&text.parse().unwrap(), &Table::new());
+        let error = read("loss = [0.01, 0.02, 0.010]").unwrap_err().to_string();
+        assert!(error.contains("`sweep.loss` is 0.01 more than once"), "{error}");
+        assert!(read("loss = [1, '1']").is_err(), "they are the same in files");
+        assert!(read("loss = [1, 10, 'a', 'b']").is_ok());
     }
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use mendpath_experiments::{Campaign, MergeError, Plan, Row, Scale, write_all};
+use mendpath_experiments::{
+    Campaign, MergeError, Plan, Row, Scale, distributions_table, runs_table, write_all,
+};
 
 /// Every scheme on FUSO's testbed, with random losses, requests and responses.
 const PLAN: &str = r#"
@@ -148,6 +150,21 @@ fn wrong_plans_say_what_is_allowed() {
             "`figure[1].panel[1].at.loss` is 0.02: it must be one of 0, 0.03",
         ),
         ("seeds = 2", "seeds = [", "expected"),
+        (
+            "[[figure]]",
+            "[[figure]]\nfile = \"times\"\n[[figure]]",
+            "`figure[2].file` is `times` again: it must be different",
+        ),
+        (
+            "x = \"load\", at = { loss = 0.03 }",
+            "x = \"loss\", x_log = true, at = { load = 0.1 }",
+            "`figure[1].panel[1].x_log` is true: it must be false, since 0 of `loss` has no logarithm",
+        ),
+        ("loss = [0, 0.03]", "loss = [0, 0]", "`sweep.loss` is 0 more than once"),
+        ("\"fct_p99_ms\", ", "\"fct_mean_ms\", ", "`metrics` is `fct_mean_ms` twice"),
+        ("sweep = {", "sweep = { scheme = [1],", "`sweep.scheme` is the name of another column"),
+        ("sweep = {", "sweep = { pooled_low = [1],", "`sweep.pooled_low` is the name"),
+        ("sweep = {", "sweep = { fct_p99_ms = [1],", "`sweep.fct_p99_ms` is the name"),
     ] {
         let found = error(from, to);
         assert!(found.contains(expected), "{from} -> {to}: {found}");
@@ -155,9 +172,11 @@ fn wrong_plans_say_what_is_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plan.toml");
     let scaled = format!("{PLAN}\n[scale.quick]\nseeds = 0");
+    let at_another = scaled.replace("quick", "paper");
     for (text, wrong, key) in [
         (PLAN.replacen("\"tlp\"", "\"tlb\"", 1), "\"tlb\"", "scheme[2].kind"),
         (scaled, "seeds = 0", "seeds"),
+        (at_another, "seeds = 0", "seeds"),
     ] {
         std::fs::write(&file, &text).unwrap();
         let line = 1 + text.lines().position(|line| line.contains(wrong)).unwrap();
@@ -166,6 +185,42 @@ fn wrong_plans_say_what_is_allowed() {
     }
     let missing = Plan::load(Path::new("nowhere/plan.toml"), Scale::Quick).unwrap_err().to_string();
     assert!(missing.starts_with("nowhere/plan.toml: cannot be read"), "{missing}");
+}
+
+/// Readers of Parquet take no name twice; an axis called `trace` or `share` makes sense.
+#[test]
+fn no_two_columns_have_one_name() {
+    let text = PLAN.replace("loss = [0, 0.03]", "trace = [0.03]").replace("\"$loss\"", "\"$trace\"");
+    let text = text.replace("load = [0.1, 0.6]", "share = [0.1]").replace("\"$load\"", "\"$share\"");
+    let text = text.split("[[figure]]").next().unwrap().replace("flows = 60", "flows = 5");
+    let plan = Plan::parse("everything", &text, Scale::Quick).unwrap_or_else(|error| panic!("{error}"));
+    let folder = tempfile::tempdir().unwrap();
+    let rows = rows(&plan, folder.path(), 1);
+    let (summary, _) = write_all(&plan, &rows, folder.path()).unwrap();
+    let tables = [runs_table(&plan, &rows), distributions_table(&plan, &rows), summary.columns(&plan)];
+    let [runs, distributions, summary] = tables.map(|table| {
+        let csv = table.csv();
+        let mut names: Vec<String> = csv.lines().next().unwrap().split(',').map(str::to_owned).collect();
+        let all = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all, "{csv}");
+        names
+    });
+    assert!(
+        ["trace", "run_trace", "share", "flows"].iter().all(|name| runs.contains(&(*name).into())),
+        "{runs:?}"
+    );
+    assert!(
+        ["share", "run_share"].iter().all(|name| distributions.contains(&(*name).into())),
+        "{distributions:?}"
+    );
+    // No axis may be called like any of these.
+    for name in summary.iter().filter(|name| !["share", "trace"].contains(&name.as_str())) {
+        let text = text.replace("trace = [0.03]", &format!("{name} = [0.03]"));
+        let error = Plan::parse("everything", &text, Scale::Quick).unwrap_err().to_string();
+        assert!(error.contains(&format!("`sweep.{name}` is the name of another column")), "{error}");
+    }
 }
 
 #[test]
