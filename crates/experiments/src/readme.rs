@@ -61,6 +61,11 @@ fn head(plan: &Plan, summary: &Summary) -> String {
     }
 }
 
+/// A free text as what a cell shows.
+fn in_cell(text: &str) -> String {
+    text.replace('|', "\\|").replace(['\r', '\n'], " ")
+}
+
 /// A metric's tables.
 struct Table<'a> {
     plan: &'a Plan,
@@ -74,10 +79,11 @@ impl Table<'_> {
         let what = if what.is_empty() { String::new() } else { format!(", {what}") };
         let _ = writeln!(out, "\n{}{what}:\n", self.title);
         let axes: Vec<&str> = self.plan.axes.iter().map(|axis| axis.name.as_str()).collect();
-        let head: Vec<&str> = axes.iter().chain(names).copied().collect();
+        let head: Vec<String> = axes.iter().chain(names).map(|name| in_cell(name)).collect();
         let _ = writeln!(out, "| {} |\n|{}", head.join(" | "), " --- |".repeat(head.len()));
         for point in Point::all(&self.plan.axes) {
-            let mut cells: Vec<String> = point.values.iter().map(|(_, value)| value.to_string()).collect();
+            let mut cells: Vec<String> =
+                point.values.iter().map(|(_, value)| in_cell(&value.to_string())).collect();
             cells.extend(names.iter().map(|name| self.cell(name, &point, text)));
             let _ = writeln!(out, "| {} |", cells.join(" | "));
         }

@@ -329,3 +329,17 @@ fn runs_done_elsewhere_are_kept_as_if_done_here() {
     strange[0].seed = 99;
     assert!(campaign.keep(&strange).unwrap_err().to_string().contains("of no run of this plan"));
 }
+
+/// Names are free text: tables in Markdown stay tables.
+#[test]
+fn names_do_not_break_tables() {
+    let name = "[[scheme]]\nname = '''a|b\nc'''\nkind = \"tcp\"";
+    let text = PLAN.split("[[figure]]").next().unwrap().replace("flows = 60", "flows = 5");
+    let text = text.replace("loss = [0, 0.03]", "loss = [0]").replace("load = [0.1, 0.6]", "load = [0.1]");
+    let plan = Plan::parse("names", &text.replacen("[[scheme]]\nkind = \"tcp\"", name, 1), Scale::Quick);
+    let plan = plan.unwrap_or_else(|error| panic!("{error}"));
+    let folder = tempfile::tempdir().unwrap();
+    write_all(&plan, &rows(&plan, folder.path(), 1), folder.path()).unwrap();
+    let tables = std::fs::read_to_string(folder.path().join("summary.md")).unwrap();
+    assert!(tables.contains("| load | loss | a\\|b c | tlp |"), "{tables}");
+}
