@@ -96,7 +96,7 @@ pub async fn run(cli: Cli, reload: Reload) -> Result<u8, Failure> {
         #[cfg(feature = "experiment")]
         Command::Experiment(command) => experiment::run(command),
         #[cfg(feature = "lab")]
-        Command::Lab(args) => lab::run(*args).await,
+        Command::Lab(args) => return lab::run(*args).await,
         #[cfg(feature = "trace")]
         Command::Qlog(crate::args::QlogCommand::View(args)) => qlog_view::run(args),
         #[cfg(feature = "trace")]

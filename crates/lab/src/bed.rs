@@ -29,7 +29,8 @@ pub(crate) fn client_address(path: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, path as u8, 2)
 }
 
-/// Two namespaces and the paths between them; all of it vanishes when this is dropped.
+/// Two namespaces and the paths between them; all of it vanishes when this is dropped, and every
+/// process in it.
 pub(crate) struct TestBed {
     pub(crate) client: Namespace,
     pub(crate) server: Namespace,
@@ -158,6 +159,13 @@ impl TestBed {
             Ok((quiet >= 3).then_some(()))
         })?;
         Ok(())
+    }
+}
+
+impl Drop for TestBed {
+    fn drop(&mut self) {
+        self.client.end_processes();
+        self.server.end_processes();
     }
 }
 

@@ -10,7 +10,7 @@ mod pages;
 mod share;
 mod versions;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, os::unix::process::ExitStatusExt as _, process::ExitStatus};
 
 use netsim::Seed;
 use nix::unistd::Uid;
@@ -83,7 +83,8 @@ pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress)) -
 }
 
 /// Runs the user's own command in the client's namespace over emulated paths, with another in the
-/// server's, and returns its exit code. Both see the lab's terminal.
+/// server's, and returns its exit code, or as shells do 128 and the number of the signal that ended
+/// it. Both see the lab's terminal. What they leave behind is ended.
 ///
 /// # Errors
 /// Like [`run`].
@@ -105,7 +106,8 @@ pub fn execute(
     if let Some(server) = &mut server {
         let _ = server.0.kill();
     }
-    Ok(status.and_then(|status| status.code()).unwrap_or(1))
+    let by_signal = |status: ExitStatus| status.signal().map(|signal| 128 + signal);
+    Ok(status.and_then(|status| status.code().or_else(|| by_signal(status))).unwrap_or(1))
 }
 
 /// A command that has the lab's terminal; killed when this is dropped.

@@ -90,3 +90,29 @@ fn calls_and_pages_name_what_is_missing() {
     let page = error(&plan("mendpath-serve", "page = [{ count = 1 }]"));
     assert!(page.contains("there is no Chromium to load pages with"), "{page}");
 }
+
+/// A command of the user's may have started others, in a session of their own.
+#[test]
+fn commands_leave_nothing_behind_and_their_code_is_returned() {
+    if let Err(reason) = mendpath_lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("lab-left-{}", std::process::id()));
+    let left = file.display();
+    let shell = |script: String| ["sh", "-c", &script].map(str::to_owned);
+    let execute = |server: &[String], client: &[String]| {
+        let options = Options::new("/nowhere/mendpath".into());
+        mendpath_lab::execute(&["delay=4ms".parse().unwrap()], 1, Some(server), client, &options).unwrap()
+    };
+    let server = shell(format!("setsid sleep 1000 & echo $! > {left}; wait"));
+    let client = shell(format!("until test -s {left}; do sleep 0.01; done; exit 7"));
+    assert_eq!(execute(&server, &client), 7);
+    let number = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    // What has ended has no namespace any more, even if nobody has asked how it ended.
+    let namespace = std::fs::metadata(format!("/proc/{}/ns/net", number.trim()));
+    assert!(namespace.is_err(), "process {number} is still there");
+    let killed = shell("kill -9 $$".to_owned());
+    assert_eq!(execute(&shell("sleep 1000".to_owned()), &killed), 128 + 9);
+}

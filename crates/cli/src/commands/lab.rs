@@ -18,8 +18,9 @@ use crate::{
     long_work::LongWork,
 };
 
-pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
-    match args.command {
+/// Returns the exit code: of `exec` that of its command.
+pub(super) async fn run(args: LabArgs) -> Result<u8, Failure> {
+    let done = match args.command {
         None => measure(plan_of_flags(&args)?, Scale::Paper, args.run, None).await,
         Some(LabCommand::List) => print(&list()),
         Some(LabCommand::Run { plan, scale, publish, publish_to, run }) => {
@@ -32,12 +33,8 @@ pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
             let options = Options::new(PathBuf::new());
             let cancel = options.cancel.clone();
             let work = move || lab::execute(&paths, seed, server.as_deref(), &words, &options);
-            match until_interrupted(cancel, work).await? {
-                0 => Ok(()),
-                code => {
-                    Err(Failure::new("ran the command", format!("it ended with {code}"), "See its output"))
-                }
-            }
+            let code = until_interrupted(cancel, work).await?;
+            return Ok(u8::try_from(code).unwrap_or(1));
         }
         Some(LabCommand::RelayServer { listen, origin, admin, relay }) => {
             lab_relay::server(listen, origin, admin, &relay).await
@@ -49,7 +46,8 @@ pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
         Some(LabCommand::RelayClient { listen, server, from, relay }) => {
             lab_relay::client(listen, server, &from, &relay).await
         }
-    }
+    };
+    done.map(|()| 0)
 }
 
 /// What the flags say, as a plan.

@@ -1,15 +1,23 @@
 //! Network namespaces without a name, and TUN devices in them.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io,
-    os::fd::{AsFd as _, OwnedFd},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::fs::MetadataExt as _,
+    },
 };
 
-use nix::sched::{CloneFlags, setns, unshare};
+use nix::{
+    sched::{CloneFlags, setns, unshare},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tun_rs::DeviceBuilder;
+use units::Duration;
 
-use crate::LabError;
+use crate::{LabError, clock};
 
 /// A network namespace. It lives as long as this, or a process or socket in it.
 #[derive(Debug)]
@@ -40,6 +48,35 @@ impl Namespace {
             Ok(action())
         };
         on_thread(enter).map_err(LabError::system("enter a network namespace"))
+    }
+
+    /// Ends every process in it but this one: also those that programs have started and left behind,
+    /// whatever group or session they are in.
+    pub(super) fn end_processes(&self) {
+        // Some may be about to start others.
+        for _ in 0..20 {
+            let found = self.processes();
+            if found.is_empty() {
+                return;
+            }
+            for process in found {
+                let _ = kill(process, Signal::SIGKILL);
+            }
+            clock::pause(Duration::from_millis(5));
+        }
+    }
+
+    /// The processes in it but this one; those that have ended are in no namespace any more.
+    fn processes(&self) -> Vec<Pid> {
+        let Ok(own) = self.0.metadata() else { return Vec::new() };
+        let is_here = |number: &i32| {
+            let of = fs::metadata(format!("/proc/{number}/ns/net"));
+            of.is_ok_and(|of| (of.dev(), of.ino()) == (own.dev(), own.ino()))
+        };
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let others = numbers.filter(|number| number.unsigned_abs() != std::process::id());
+        others.filter(is_here).map(Pid::from_raw).collect()
     }
 
     /// Joins it with another by a pair of devices of the kernel's, both called `name` and down.
