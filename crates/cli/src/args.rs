@@ -249,10 +249,10 @@ pub struct DemoArgs {
     /// Write the results as JSON (`-` for stdout, instead of the table).
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write a page with a picture and the numbers.
+    /// Write a page with a picture and the numbers (`-` for stdout, instead of the table).
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write a picture of the tails and what they cost.
+    /// Write a picture of the tails and what they cost (`-` for stdout, instead of the table).
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }

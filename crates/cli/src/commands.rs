@@ -10,6 +10,7 @@ mod experiment;
 mod invite;
 #[cfg(feature = "lab")]
 mod lab;
+mod outputs;
 mod paths;
 #[cfg(feature = "trace")]
 mod qlog_view;

@@ -94,12 +94,44 @@ fn the_lab_lists_its_plans_and_refuses_what_it_cannot_measure() {
         (&["lab", "run", "two-paths", "--contender", "tcp@2"], "tcp@2"),
         (&["lab", "--path", "loss=2", "--contender", "tcp"], "loss"),
         (&["lab", "exec", "--", "true"], "--path"),
+        (&["lab", "--path", "delay=9ms", "--contender", "tcp"], "there is neither --fetch nor --bulk"),
     ] {
         let output = mendpath(args);
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
         assert!(message.contains(part), "{args:?}: {message}");
     }
+}
+
+/// What is written last would take the other's place, after minutes of work for both.
+#[test]
+fn two_results_are_not_written_to_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("out"), folder.path().join("link"));
+    std::fs::write(&file, "").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let (file, link) = (file.to_str().unwrap(), link.to_str().unwrap());
+    for args in [
+        &["demo", "--virtual", "--json", "-", "--html", "-"][..],
+        &["demo", "--virtual", "--svg", file, "--json", link],
+        &["lab", "run", "two-paths", "--json", file, "--html", link],
+    ] {
+        let output = mendpath(args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains("they are the same file"), "{args:?}: {message}");
+    }
+}
+
+/// Each result may go to stdout, in place of the table.
+#[test]
+fn a_picture_may_go_to_stdout() {
+    let output = mendpath(&["demo", "--virtual", "--count", "2", "--size", "3kB", "--svg", "-"]);
+    let svg = text(&output.stdout);
+    assert!(
+        output.status.success() && svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"),
+        "{svg}"
+    );
 }
 
 #[test]

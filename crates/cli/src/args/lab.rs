@@ -95,7 +95,7 @@ pub struct LabRunArgs {
     /// Write the results as JSON (`-` for stdout, instead of the table).
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write a page with pictures and the numbers.
+    /// Write a page with pictures and the numbers (`-` for stdout, instead of the table).
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

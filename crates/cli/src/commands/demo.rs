@@ -1,8 +1,10 @@
 //! `mendpath demo`.
 
-use std::path::Path;
-
-use super::{Signals, check_writable, print, write};
+use super::{
+    Signals, check_writable,
+    outputs::{check_distinct, is_stdout, put},
+    print,
+};
 use crate::{
     args::DemoArgs,
     demo::{self, Clock, DemoOptions, Report},
@@ -15,6 +17,7 @@ const QUICK: u32 = 24;
 pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let (json, html, svg) = (args.json.clone(), args.html.clone(), args.svg.clone());
     let options = options(args)?;
+    check_distinct(&[("--json", &json), ("--html", &html), ("--svg", &svg)])?;
     // A file that cannot be written should show before the work, not after it.
     for file in [&json, &html, &svg].into_iter().flatten() {
         check_writable(file)?;
@@ -25,16 +28,15 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
         _ = signals.next() => return Err(Failure::new("stopped the demonstration", "it was interrupted", "Start it again")),
     };
     if let Some(file) = &html {
-        write(file, &demo::html(&report))?;
+        put(file, &demo::html(&report))?;
     }
     if let Some(file) = &svg {
-        write(file, &demo::svg(&report))?;
+        put(file, &demo::svg(&report))?;
     }
-    let to_stdout = json.as_deref() == Some(Path::new("-"));
     if let Some(file) = &json {
-        let text = to_json(&report);
-        if to_stdout { print(&text)? } else { write(file, &text)? }
+        put(file, &to_json(&report))?;
     }
+    let to_stdout = [&json, &html, &svg].into_iter().flatten().any(|file| is_stdout(file));
     if !to_stdout {
         print(&format!("{}\n{}\n", demo::table(&report), report.summary))?;
     }

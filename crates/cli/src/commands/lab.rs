@@ -10,7 +10,11 @@ use lab::{
     Scale, SetUp,
 };
 
-use super::{Signals, check_writable, print, unwritable, write};
+use super::{
+    Signals, check_writable,
+    outputs::{check_distinct, is_stdout, put},
+    print, unwritable, write,
+};
 use crate::{
     args::{LabArgs, LabCommand, LabRunArgs},
     failure::{Failure, io_reason},
@@ -58,6 +62,9 @@ fn plan_of_flags(args: &LabArgs) -> Result<Plan, Failure> {
     };
     if args.paths.is_empty() || args.run.contenders.is_empty() {
         return Err(usage("there are no --path or no --contender"));
+    }
+    if args.fetch.is_none() && args.bulk.is_none() {
+        return Err(usage("there is neither --fetch nor --bulk"));
     }
     let connection = if args.keep { Connection::Kept } else { Connection::New };
     let setup = if args.setup { SetUp::Counted } else { SetUp::Apart };
@@ -114,6 +121,7 @@ async fn measure(
     args: LabRunArgs,
     folder: Option<PathBuf>,
 ) -> Result<(), Failure> {
+    check_distinct(&[("--json", &args.json), ("--html", &args.html)])?;
     // A file that cannot be written should show before the work, not after it.
     for file in [&args.json, &args.html].into_iter().flatten() {
         check_writable(file)?;
@@ -167,13 +175,12 @@ fn publish(report: &Report, folder: &Path) -> Result<(), Failure> {
 
 fn show(report: &Report, args: &LabRunArgs) -> Result<(), Failure> {
     if let Some(file) = &args.html {
-        write(file, &lab::html(report))?;
+        put(file, &lab::html(report))?;
     }
-    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     if let Some(file) = &args.json {
-        let text = lab::json(report);
-        if to_stdout { print(&text)? } else { write(file, &text)? }
+        put(file, &lab::json(report))?;
     }
+    let to_stdout = [&args.html, &args.json].into_iter().flatten().any(|file| is_stdout(file));
     if !to_stdout {
         print(&lab::table(report))?;
     }

@@ -8,7 +8,7 @@ use std::{
 
 use trace::{QlogError, qlog_page, read_qlog};
 
-use super::{check_writable, print, trace_analyze::same_file, write};
+use super::{check_writable, outputs::same_file, print, write};
 use crate::{
     args::ViewArgs,
     console::mention,

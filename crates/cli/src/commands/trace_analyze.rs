@@ -3,14 +3,17 @@
 use std::{
     fs::{self, File},
     io::{self, Read},
-    os::unix::fs::MetadataExt as _,
     path::Path,
 };
 
 use trace::{Analyzer, FileReport, Limits, Method, Odds, Options, Report, is_capture, read_capture};
 use units::Duration;
 
-use super::{check_writable, print, write};
+use super::{
+    check_writable,
+    outputs::{check_distinct, is_stdout, put, same_file},
+    print,
+};
 use crate::{
     args::AnalyzeArgs,
     console,
@@ -28,20 +31,13 @@ pub(super) fn run(args: AnalyzeArgs) -> Result<(), Failure> {
         }
     }
     let report = analyzer.finish();
-    let mut to_stdout = false;
-    let mut output = |file: &Path, text: &str| {
-        if is_stdout(file) {
-            to_stdout = true;
-            return print(text);
-        }
-        write(file, text)
-    };
+    let to_stdout = [&args.html, &args.json].into_iter().flatten().any(|file| is_stdout(file));
     if let Some(file) = &args.html {
-        output(file, &trace::html(&report))?;
+        put(file, &trace::html(&report))?;
     }
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&report).expect("the report is plain data") + "\n";
-        output(file, &text)?;
+        put(file, &text)?;
     }
     // A name that is no capture is answered by one line.
     if !to_stdout && (report.packets.total > 0 || wrong.is_empty()) {
@@ -50,20 +46,11 @@ pub(super) fn run(args: AnalyzeArgs) -> Result<(), Failure> {
     verdict(&report, &wrong)
 }
 
-fn is_stdout(file: &Path) -> bool {
-    file == Path::new("-")
-}
-
 /// Captures are hard to come by: no output takes the place of one. What cannot be written should
 /// show before the work.
 fn check_outputs(args: &AnalyzeArgs) -> Result<(), Failure> {
     let outputs = || [&args.json, &args.html].into_iter().flatten();
-    if let (Some(json), Some(html)) = (&args.json, &args.html)
-        && (json == html || same_file(json, html))
-    {
-        let reason = "they are the same file";
-        return Err(Failure::usage("cannot write --json and --html", reason, "Name two files"));
-    }
+    check_distinct(&[("--json", &args.json), ("--html", &args.html)])?;
     for file in outputs().filter(|file| !is_stdout(file)) {
         let tried = format!("cannot write {}", file.display());
         if args.files.iter().any(|input| !is_stdout(input) && (input == file || same_file(input, file))) {
@@ -75,12 +62,6 @@ fn check_outputs(args: &AnalyzeArgs) -> Result<(), Failure> {
         }
     }
     outputs().try_for_each(|file| check_writable(file))
-}
-
-/// Whether both names lead to one file that is there.
-pub(super) fn same_file(a: &Path, b: &Path) -> bool {
-    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
-    identity(a).is_some_and(|found| identity(b) == Some(found))
 }
 
 /// Whether there is a file `path` that begins as captures do. Devices and pipes are not read.
