@@ -145,6 +145,20 @@ fn failed_work_exits_with_1() {
     );
 }
 
+/// Somebody's own paths may be too slow for anything: that is no reason to panic.
+#[test]
+fn paths_that_are_too_slow_are_said_to_be() {
+    for (rate, wrong) in
+        [("rate=1bit", "the handshake was not complete"), ("rate=2kbit", "of 60000 bytes after")]
+    {
+        let output = mendpath(&["demo", "--virtual", "--count", "1", "--path", rate]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.starts_with("mendpath: error: cannot finish the demonstration: "), "{message}");
+        assert!(message.contains(wrong) && message.lines().count() == 1 && message.len() < 300, "{message}");
+    }
+}
+
 #[test]
 fn help_teaches_with_examples() {
     for (args, example) in [

@@ -64,6 +64,18 @@ pub struct Incomplete {
     paths: Vec<PathStats>,
 }
 
+impl Incomplete {
+    /// What is missing, without how the paths are.
+    pub fn summary(&self) -> String {
+        format!("{} of {} bytes after {}", self.got, self.size, self.limit)
+    }
+}
+
+/// Paths so slow that they did not come up within virtual minutes: what was waited for.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("after {LIMIT} {0}")]
+pub struct NotSetUp(&'static str);
+
 /// A client connected to a server with every path validated, ready for a request.
 pub struct Exchange {
     /// Everything.
@@ -87,6 +99,14 @@ fn server_address(path: usize) -> SocketAddr {
     SocketAddr::from(([10, path as u8, 0, 1], 443))
 }
 
+/// One step, if there is one before `limit`; else what was waited for in vain.
+fn advance(world: &mut World, limit: Instant, waited_for: &'static str) -> Result<(), NotSetUp> {
+    match world.step(limit) {
+        Step::Advanced => Ok(()),
+        _ => Err(NotSetUp(waited_for)),
+    }
+}
+
 impl Exchange {
     /// Connects over the first path, opens the others and waits until both sides have validated
     /// them all.
@@ -95,6 +115,18 @@ impl Exchange {
     /// If that does not succeed within virtual minutes: paths without loss cannot fail.
     pub fn establish(seed: Seed, paths: &[PathPlan], transport: &TransportConfig) -> Self {
         Self::establish_in(seed, paths, transport, |_, _, _| {})
+    }
+
+    /// As [`establish`](Self::establish), for paths that somebody else has chosen.
+    ///
+    /// # Errors
+    /// If that does not succeed within virtual minutes.
+    pub fn try_establish(
+        seed: Seed,
+        paths: &[PathPlan],
+        transport: &TransportConfig,
+    ) -> Result<Self, NotSetUp> {
+        Self::try_establish_in(seed, paths, transport, |_, _, _| {})
     }
 
     /// As [`establish`](Self::establish), in a world where `prepare` has had its hands on the
@@ -108,19 +140,28 @@ impl Exchange {
         transport: &TransportConfig,
         prepare: impl Fn(&mut World, SocketAddr, SocketAddr),
     ) -> Self {
-        let Self { mut world, client, server, links, .. } = Self::connect(seed, paths, transport, prepare);
+        Self::try_establish_in(seed, paths, transport, prepare).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_establish_in(
+        seed: Seed,
+        paths: &[PathPlan],
+        transport: &TransportConfig,
+        prepare: impl Fn(&mut World, SocketAddr, SocketAddr),
+    ) -> Result<Self, NotSetUp> {
+        let Self { mut world, client, server, links, .. } = Self::connect(seed, paths, transport, prepare)?;
         let network = |i: usize| NetworkPath { local: client_address(i), remote: server_address(i) };
         let limit = world.now() + LIMIT;
         let mut open = 1;
         while open < paths.len() {
             match world.with(client, |c, now| c.open_path(now, network(open))) {
                 Ok(_) => open += 1,
-                Err(_) => assert_eq!(world.step(limit), Step::Advanced, "the path opens"),
+                Err(_) => advance(&mut world, limit, "a path could not be opened")?,
             }
         }
         let (mut waiting_client, mut waiting_server) = (paths.len() - 1, paths.len() - 1);
         while waiting_client + waiting_server > 0 {
-            assert_eq!(world.step(limit), Step::Advanced, "the paths are validated");
+            advance(&mut world, limit, "not all paths were validated")?;
             for (id, waiting) in [(client, &mut waiting_client), (server, &mut waiting_server)] {
                 while let Some(event) = world.poll_event(id) {
                     *waiting -= usize::from(matches!(event, Event::Path(PathEvent::Validated(_))));
@@ -131,7 +172,7 @@ impl Exchange {
         let rest = world.now() + Duration::from_secs(1);
         world.run_until(rest);
         while world.poll_event(client).is_some() || world.poll_event(server).is_some() {}
-        Self { world, client, server, links, limit: LIMIT, seed }
+        Ok(Self { world, client, server, links, limit: LIMIT, seed })
     }
 
     /// Connects over the first path and returns when the client's handshake is complete.
@@ -140,7 +181,7 @@ impl Exchange {
         paths: &[PathPlan],
         transport: &TransportConfig,
         prepare: impl Fn(&mut World, SocketAddr, SocketAddr),
-    ) -> Self {
+    ) -> Result<Self, NotSetUp> {
         let mut world = World::new(seed, false);
         let servers: Vec<_> = (0..paths.len()).map(server_address).collect();
         let clients: Vec<_> = (0..paths.len()).map(client_address).collect();
@@ -156,10 +197,10 @@ impl Exchange {
         let client = world.connect(client_host, transport, network);
         let limit = world.now() + LIMIT;
         while world.connection(client).is_handshaking() || world.hosts_connection(server_host).is_none() {
-            assert_eq!(world.step(limit), Step::Advanced, "the handshake completes");
+            advance(&mut world, limit, "the handshake was not complete")?;
         }
         let server = world.hosts_connection(server_host).expect("the loop waited for it");
-        Self { world, client, server, links, limit: LIMIT, seed }
+        Ok(Self { world, client, server, links, limit: LIMIT, seed })
     }
 
     /// Connects over `path`, whose links may lose from the start, and requests a response of `size`
@@ -177,7 +218,8 @@ impl Exchange {
         size: usize,
     ) -> Result<(Duration, Response), Incomplete> {
         let paths = core::slice::from_ref(path);
-        let mut exchange = Self::connect(seed, paths, transport, |_, _, _| {});
+        let connected = Self::connect(seed, paths, transport, |_, _, _| {});
+        let mut exchange = connected.unwrap_or_else(|error| panic!("{error}"));
         let set_up = exchange.world.now() - Instant::ORIGIN;
         let response = exchange.request(size, paths)?;
         Ok((set_up + response.completion, response))

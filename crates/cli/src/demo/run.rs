@@ -89,9 +89,12 @@ fn turn(item: usize, rows: usize) -> (usize, usize) {
 /// # Errors
 /// When a response cannot be measured, with its row and number.
 pub async fn run(options: DemoOptions) -> Result<Report, Failure> {
-    let failed = |wrong: String| {
-        Failure::new("cannot finish the demonstration", wrong, "Try again; with -v the log says more")
+    let next = match options.clock {
+        Clock::Real => "Try again; with -v the log says more",
+        // Again would be the same again.
+        Clock::Virtual => "Give it faster paths or a smaller --size",
     };
+    let failed = |wrong: String| Failure::new("cannot finish the demonstration", wrong, next);
     let rows = rows(&options);
     let identity = Identity::self_signed(["demo"]).map_err(|error| failed(error.to_string()))?;
     let total = rows.len() as u64 * u64::from(options.count);

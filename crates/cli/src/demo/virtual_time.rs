@@ -17,7 +17,8 @@ pub(super) fn measure(row: &Row, index: u32, options: &DemoOptions) -> Result<Me
     let links: Vec<_> = links.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     let plans: Vec<PathPlan> = links.iter().map(plan).collect();
     let set_up = Seed(options.seed).child("set-up", index.into());
-    let mut exchange = Exchange::establish(set_up, &plans, &options.transport(row.recovery));
+    let exchange = Exchange::try_establish(set_up, &plans, &options.transport(row.recovery));
+    let mut exchange = exchange.map_err(|error| error.to_string())?;
 
     let seed = Seed(options.seed).child("response", index.into());
     for (path, links) in links.iter().enumerate() {
@@ -27,7 +28,7 @@ pub(super) fn measure(row: &Row, index: u32, options: &DemoOptions) -> Result<Me
     }
     let (lost, sent) = (lost(&exchange), exchange.world.connection(exchange.server).stats());
     let size = usize::try_from(options.size.get()).map_err(|error| error.to_string())?;
-    let response = exchange.respond(size, |_, _| {}).map_err(|error| error.to_string())?;
+    let response = exchange.respond(size, |_, _| {}).map_err(|error| error.summary())?;
     let now = response.stats;
     Ok(Measured {
         fct: response.completion.into(),
