@@ -409,7 +409,7 @@ impl Report {
 }
 
 /// Fewer packets that were captured twice are no reason to warn.
-const CAPTURED_TWICE: u64 = 20;
+const CAPTURED_TWICE: u64 = 5;
 
 fn tally_warnings(tally: &Tally) -> Vec<String> {
     let mut warnings = Vec::new();

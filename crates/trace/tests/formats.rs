@@ -93,6 +93,10 @@ fn packets_captured_at_two_places_are_noticed() {
         (report.retransmissions.captured_twice * 2 > report.retransmissions.seen_before, warned)
     };
     assert_eq!((warned(&once), warned(&twice)), ((false, false), (true, true)));
+    // A small capture is no less misleading.
+    let few = analyse(&Capture::of(&twice[..40]), Options::default());
+    assert!(few.retransmissions.captured_twice < 20, "{:?}", few.retransmissions);
+    assert!(few.warnings.iter().any(|warning| warning.contains("captured at two places")));
     // Where all packets have the same identification, as some systems and tools write it, it tells
     // nothing.
     let same: Vec<Packet> = once.iter().map(|packet| Packet { ident: 1, ..packet.clone() }).collect();
