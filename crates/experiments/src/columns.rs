@@ -10,6 +10,28 @@ use parquet::{
     schema::types::Type,
 };
 
+/// What no axis of a plan may be called: the columns that every summary has, and the one of single
+/// runs that says which they are.
+pub(crate) const RESERVED: [&str; 17] = [
+    "seed",
+    "scheme",
+    "metric",
+    "seeds",
+    "mean",
+    "ci95",
+    "min",
+    "max",
+    "samples",
+    "pooled",
+    "pooled_low",
+    "pooled_high",
+    "diff",
+    "diff_ci95",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+];
+
 /// A column's values.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Data {

@@ -8,6 +8,7 @@ use thiserror::Error;
 use toml::{Table, Value};
 
 use crate::{
+    columns::RESERVED,
     figure_plan::{Drawable, FigurePlan},
     inputs,
     metrics::{COUNTS, Class, MetricUse},
@@ -17,7 +18,6 @@ use crate::{
     point::{Point, SweepAxis},
     run::Scenario,
     sketch::Sketch,
-    summary::Summary,
 };
 
 /// A plan that cannot be used.
@@ -262,7 +262,9 @@ impl Plan {
             }
             metrics.push(&metric.name);
         }
-        let is_taken = |axis: &&SweepAxis| Summary::is_column(&axis.name) || metrics.contains(&&*axis.name);
+        let is_taken = |axis: &&SweepAxis| {
+            RESERVED.contains(&axis.name.as_str()) || metrics.contains(&axis.name.as_str())
+        };
         self.axes.iter().find(is_taken).map_or(Ok(()), |axis| {
             let found = "the name of another column of tables";
             Err(PlanError::value(format!("sweep.{}", axis.name), found, "called something else"))

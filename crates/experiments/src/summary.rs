@@ -203,11 +203,6 @@ impl Summary {
         self.too_few.iter().find(|few| few.scheme == scheme && few.metric == metric && few.point == point)
     }
 
-    /// Whether a table of this or of single runs has a column of this name, whatever the plan.
-    pub(crate) fn is_column(name: &str) -> bool {
-        name == "seed" || FIRST.contains(&name) || NUMBERS.iter().any(|(number, _)| *number == name)
-    }
-
     /// As a table, one line per cell, then one for each percentile that is left out.
     pub fn columns(&self, plan: &Plan) -> Columns {
         let lines: Vec<Line<'_>> =
@@ -239,9 +234,6 @@ impl Summary {
 
 /// A number of a cell.
 type Number = fn(&Cell) -> Option<f64>;
-
-/// The columns after those of axes.
-const FIRST: [&str; 8] = ["scheme", "metric", "seeds", "mean", "ci95", "min", "max", "samples"];
 
 /// The columns after `samples`.
 const NUMBERS: &[(&str, Number)] = &[

@@ -9,6 +9,8 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
+use crate::{console::say, failure::io_reason};
+
 /// Lines that wait to be written. More are dropped: no request waits for its line.
 const QUEUE: usize = 4_096;
 
@@ -28,6 +30,10 @@ enum Message {
     Reopen,
 }
 
+fn tell(error: &io::Error) {
+    say(format_args!("cannot open the access log again: {}; the old file goes on", io_reason(error)));
+}
+
 impl Writer {
     /// Writes to what this opens until the last clone is dropped.
     ///
@@ -44,8 +50,8 @@ impl Writer {
                 let _ = match message {
                     Message::Line(line) => out.write_all(line.as_bytes()),
                     Message::Flush(done) => out.flush().map(|()| _ = done.send(())),
-                    Message::Reopen => open().map(|opened| out = opened).inspect_err(|error| {
-                        warn!(%error, "the access log cannot be opened again; the old file goes on");
+                    Message::Reopen => open().map(|opened| out = opened).inspect_err(tell).map(|()| {
+                        say("opened the access log again");
                     }),
                 };
                 if from.is_empty() {
