@@ -173,19 +173,19 @@ impl WebServer {
         self.certificate.self_signed()
     }
 
-    /// Serves until `stop` resolves, and then what was asked for before, until `patience_ends`, which
-    /// is polled from then on.
-    pub async fn run(self, stop: impl Future<Output = ()>, patience_ends: impl Future<Output = ()>) {
+    /// Serves until `stop` resolves, and then what was asked for before, until what that has given
+    /// resolves, too: nobody has patience any more.
+    pub async fn run<P: Future<Output = ()>>(self, stop: impl Future<Output = P>) {
         let (stopping, stopped) = watch::channel(false);
         let Self { endpoint, tcp, site, certificate, hangups: [for_certificate, for_log], http3, .. } = self;
         let mut serving = JoinSet::new();
         serving.spawn(serve_http3(endpoint.clone(), http3, site.clone(), stopped.clone()));
         serving.spawn(tcp.run(site.clone(), stopped));
-        tokio::select! {
-            () = stop => {}
-            () = certificate.watch(for_certificate) => {}
-            () = site.reopen_log_at(for_log) => {}
-        }
+        let patience_ends = tokio::select! {
+            patience_ends = stop => patience_ends,
+            never = certificate.watch(for_certificate) => match never {},
+            never = site.reopen_log_at(for_log) => match never {},
+        };
         let _ = stopping.send(true);
         let ended = async { while serving.join_next().await.is_some() {} };
         tokio::select! {

@@ -3,23 +3,25 @@
 
 #![cfg(feature = "serve")]
 
+mod support;
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{Request, Response, StatusCode, body::Incoming, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use mendpath::rustls::{ClientConfig, crypto::ring};
 use mendpath_cli::{
     serve::{Content, Limits, ServeOptions, WebServer},
     transport::Choice,
 };
-use testkit::tls::Trusting;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use self::support::tls::trusting;
 
 /// A site of one page. Requests have the time and the size that a test wants.
 async fn site(limits: Limits) -> SocketAddr {
@@ -39,7 +41,7 @@ fn serve(content: Content, limits: Limits, kept: impl Send + 'static) -> SocketA
     let server = bind(content, limits);
     let address = server.address();
     tokio::spawn(async move {
-        server.run(std::future::pending(), std::future::pending()).await;
+        server.run(std::future::pending::<std::future::Ready<()>>()).await;
         drop(kept);
     });
     address
@@ -63,17 +65,6 @@ fn bind(content: Content, limits: Limits) -> WebServer {
 /// What is waited for happens at once, or the limit under test ends it.
 fn short() -> Limits {
     Limits { head: Duration::from_millis(300), ..Limits::default() }
-}
-
-fn trusting(protocol: &str) -> ClientConfig {
-    let mut tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Trusting(Arc::new(ring::default_provider()))))
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    tls
 }
 
 async fn connect(address: SocketAddr, protocol: &str) -> TlsStream<TcpStream> {
@@ -411,7 +402,11 @@ mod http3 {
         let server = bind(Content::Proxy(behind), Limits::default());
         let address = server.address();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(server.run(async { _ = stopped.await }, std::future::pending()));
+        let ending = async {
+            let _ = stopped.await;
+            std::future::pending()
+        };
+        let running = tokio::spawn(server.run(ending));
         let mut client = connect(address, "http/1.1").await;
         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let (mut tcp, _) = listener.accept().await.unwrap();

@@ -2,11 +2,9 @@
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
-
-use tokio::sync::Mutex;
 
 use super::{
     Ending, GOODBYE, Signals,
@@ -70,38 +68,25 @@ pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> 
         }
         _ => false,
     };
-    let ending = Stop { signals: Mutex::new(signals), drain: &drain, at_once: AtomicBool::new(false) };
     tokio::select! {
-        () = server.run(ending.comes(), ending.patience_ends()) => {}
+        () = server.run(stop(signals, &drain)) => {}
         () = reloading.run(|key, cli| apply(key, &cli.command)) => {}
     }
     service::stopping();
     Ok(())
 }
 
-/// How the server ends, as that of the proxy does: at once on Ctrl-C, in good order on SIGTERM, and
-/// at once again at another signal.
-struct Stop<'a> {
-    signals: Mutex<Signals>,
-    /// Seconds that requests have to end.
-    drain: &'a AtomicU64,
-    at_once: AtomicBool,
-}
-
-impl Stop<'_> {
-    async fn comes(&self) {
-        let ending = self.signals.lock().await.next().await;
-        self.at_once.store(ending == Ending::Interrupt, Ordering::Relaxed);
-    }
-
-    async fn patience_ends(&self) {
-        if self.at_once.load(Ordering::Relaxed) {
+/// Waits until the server is to end, and gives what waits for the end of patience: as with that of the
+/// proxy there is none after Ctrl-C, after SIGTERM it lasts `drain` seconds, and another signal ends it.
+async fn stop(mut signals: Signals, drain: &AtomicU64) -> impl Future<Output = ()> {
+    let ending = signals.next().await;
+    async move {
+        if ending == Ending::Interrupt {
             return;
         }
-        let time = Duration::from_secs(self.drain.load(Ordering::Relaxed));
+        let time = Duration::from_secs(drain.load(Ordering::Relaxed));
         service::stopping_within(time + GOODBYE);
         say(format_args!("requests may end within {time:?}; a signal stops at once"));
-        let mut signals = self.signals.lock().await;
         if tokio::time::timeout(time, signals.next()).await.is_ok() {
             say("stopping at once");
         }

@@ -1,6 +1,7 @@
 //! The server's certificate: from files that are read again when they change, or made for this run.
 
 use std::{
+    convert::Infallible,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -70,9 +71,9 @@ impl Certificate {
         tls
     }
 
-    /// Reads the files again whenever they change or `hangup` comes; never returns. Files that cannot
-    /// be used leave what is there.
-    pub(super) async fn watch(&self, mut hangup: Option<Signal>) {
+    /// Reads the files again whenever they change or `hangup` comes. Files that cannot be used leave
+    /// what is there.
+    pub(super) async fn watch(&self, mut hangup: Option<Signal>) -> Infallible {
         let Some((chain, key)) = &self.files else {
             while let Some(signal) = &mut hangup {
                 signal.recv().await;
@@ -141,10 +142,10 @@ fn read_key(file: &Path) -> Result<Arc<dyn SigningKey>, Failure> {
     let failed = |wrong: &str| cannot_use("private key", file, wrong.to_owned());
     let bytes = std::fs::read(file).map_err(|error| failed(&io_reason(&error)))?;
     let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
-    if has(b"ENCRYPTED") {
-        return Err(failed("it is encrypted, and nobody is there to be asked (`openssl pkey` decrypts it)"));
-    }
     let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
+        _ if has(b"ENCRYPTED") => {
+            failed("it is encrypted, and nobody is there to be asked (`openssl pkey` decrypts it)")
+        }
         pem::Error::NoItemsFound => failed("there is none in it"),
         error => failed(&error.to_string()),
     })?;
@@ -201,6 +202,7 @@ mod tests {
             (&certificate, String::new(), Some("key.pem: there is none in it")),
             (&certificate, pem("PRIVATE KEY", b"P-521"), Some("key.pem: it is none of RSA")),
             (&certificate, pem("ENCRYPTED PRIVATE KEY", b"?"), Some("key.pem: it is encrypted")),
+            (&certificate, pem("ENCRYPTED PRIVATE KEY", b"?") + &private(&identity), None),
             (
                 &certificate,
                 "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n".to_owned(),

@@ -40,17 +40,17 @@ pub(super) struct AccessLog(Option<Writer>);
 impl AccessLog {
     /// Opens the file, which grows; `-` is stdout.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, Failure> {
-        let Some(file) = file.map(Path::to_owned) else { return Ok(Self(None)) };
+        let Some(file) = file else { return Ok(Self(None)) };
         let failed = |error: std::io::Error| {
             let tried = format!("cannot write the access log {}", file.display());
             Failure::new(tried, io_reason(&error), "Name another file with --access-log")
         };
-        let opening = file.clone();
+        let name = file.to_owned();
         let open = move || -> std::io::Result<Box<dyn Write + Send>> {
-            if opening == Path::new("-") {
+            if name == Path::new("-") {
                 return Ok(Box::new(std::io::stdout()));
             }
-            Ok(Box::new(File::options().append(true).create(true).open(&opening)?))
+            Ok(Box::new(File::options().append(true).create(true).open(&name)?))
         };
         Ok(Self(Some(Writer::new(open).map_err(failed)?)))
     }

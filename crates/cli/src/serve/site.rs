@@ -99,8 +99,8 @@ impl Site {
         ForHttp3 { site: self.clone(), from }
     }
 
-    /// Opens the access log again at each of these signals; never returns.
-    pub(super) async fn reopen_log_at(&self, mut signal: Option<Signal>) {
+    /// Opens the access log again at each of these signals.
+    pub(super) async fn reopen_log_at(&self, mut signal: Option<Signal>) -> Infallible {
         while let Some(signal) = &mut signal {
             signal.recv().await;
             self.log.reopen().await;

@@ -7,14 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use mendpath::rustls::{ClientConfig, ClientConnection, StreamOwned, crypto::ring};
+use mendpath::rustls::{ClientConnection, StreamOwned};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use testkit::tls::Trusting;
 
-use crate::process::Process;
+use crate::{process::Process, support::tls::trusting};
 
 #[test]
 fn a_hangup_does_not_end_a_server_without_certificate_files() {
@@ -103,13 +102,8 @@ fn what_belongs_together_is_asked_for() {
 
 /// A client by TLS and TCP.
 fn connect(server: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
-    let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Trusting(Arc::new(ring::default_provider()))))
-        .with_no_client_auth();
-    let client = ClientConnection::new(Arc::new(tls), "localhost".try_into().unwrap()).unwrap();
+    let tls = Arc::new(trusting("http/1.1"));
+    let client = ClientConnection::new(tls, "localhost".try_into().unwrap()).unwrap();
     StreamOwned::new(client, TcpStream::connect(server).unwrap())
 }
 

@@ -4,6 +4,7 @@
 
 pub mod balancer;
 pub mod http;
+pub mod tls;
 
 use std::{
     future::Future,
