@@ -395,6 +395,12 @@ mod http3 {
         assert_eq!(asked.recv_response().await.unwrap().status(), StatusCode::OK);
     }
 
+    /// The end of a server whose patience has none.
+    async fn patiently(stopped: tokio::sync::oneshot::Receiver<()>) -> std::future::Pending<()> {
+        let _ = stopped.await;
+        std::future::pending()
+    }
+
     #[tokio::test]
     async fn who_comes_while_it_stops_is_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -402,11 +408,7 @@ mod http3 {
         let server = bind(Content::Proxy(behind), Limits::default());
         let address = server.address();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let ending = async {
-            let _ = stopped.await;
-            std::future::pending()
-        };
-        let running = tokio::spawn(server.run(ending));
+        let running = tokio::spawn(server.run(patiently(stopped)));
         let mut client = connect(address, "http/1.1").await;
         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let (mut tcp, _) = listener.accept().await.unwrap();
