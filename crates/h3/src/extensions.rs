@@ -32,10 +32,13 @@ struct Said {
 }
 
 /// Where the interim responses of a request come from; when it is dropped, there can be no more.
-pub(crate) struct Interims(Interim);
+#[derive(Debug)]
+pub struct Interims(Interim);
 
 impl Interim {
-    pub(crate) fn new() -> (Self, Interims) {
+    /// For a request. [`Server`](crate::Server) makes one for each; this is for whoever serves the
+    /// same by another protocol.
+    pub fn new() -> (Self, Interims) {
         let interim = Self(Arc::default());
         (interim.clone(), Interims(interim))
     }
@@ -67,7 +70,7 @@ impl Interim {
 
 impl Interims {
     /// Those that wait, once there are some. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Vec<Response<()>> {
+    pub async fn next(&mut self) -> Vec<Response<()>> {
         poll_fn(|cx: &mut Context<'_>| {
             let mut said = self.0.lock();
             if said.waiting.is_empty() {
@@ -80,7 +83,7 @@ impl Interims {
     }
 
     /// The last ones: whoever sends another is told that it will not be.
-    pub(crate) fn close(self) -> Vec<Response<()>> {
+    pub fn close(&mut self) -> Vec<Response<()>> {
         let mut said = self.0.lock();
         said.closed = true;
         std::mem::take(&mut said.waiting)

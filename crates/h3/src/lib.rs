@@ -52,7 +52,7 @@ mod stream;
 pub use body::{Body, BodyError};
 pub use connection::{Connection, OpenStreams};
 pub use datagram::{RecvDatagrams, SendDatagrams};
-pub use extensions::{EarlyData, Interim};
+pub use extensions::{EarlyData, Interim, Interims};
 pub use server::{Limits, Server};
 pub use stream::{BidiStream, RecvStream, SendStream};
 

@@ -1,6 +1,6 @@
 //! A configuration file.
 
-use std::{collections::BTreeMap, ffi::OsString, fs, path::Path};
+use std::{collections::BTreeMap, ffi::OsString, fs::File, io::Read as _, path::Path};
 
 use clap::{Arg, ArgAction, Command};
 use plans::{Table, Value, line_of};
@@ -31,11 +31,13 @@ pub(super) fn text(path: &Path) -> Result<String, Failure> {
         let tried = format!("cannot read the configuration {}", path.display());
         Failure::usage(tried, wrong, "Name a file in TOML with --config")
     };
-    let about = fs::metadata(path).map_err(|error| failed(io_reason(&error)))?;
-    if about.len() > MAX_LENGTH {
-        return Err(failed("it is longer than 1 MiB".into()));
+    let mut text = String::new();
+    // A device tells no length and may have no end.
+    let read = File::open(path).and_then(|file| file.take(MAX_LENGTH + 1).read_to_string(&mut text));
+    match read.map_err(|error| failed(io_reason(&error)))? as u64 {
+        ..=MAX_LENGTH => Ok(text),
+        _ => Err(failed("it is longer than 1 MiB".into())),
     }
-    fs::read_to_string(path).map_err(|error| failed(io_reason(&error)))
 }
 
 /// The values of a command's table; `None` if there is none. Other commands' tables are let be.

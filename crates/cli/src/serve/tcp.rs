@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use hyper::{
-    Request, StatusCode, Version,
+    Request, Response, StatusCode, Version,
     body::{Body, Frame, Incoming, SizeHint},
     header::HOST,
     http::uri::Authority,
@@ -34,7 +34,7 @@ use super::{
     Limits, ServeOptions, canonical,
     certificate::Certificate,
     http2,
-    site::{Answer, BoxError, Site, text},
+    site::{Answer, BoxError, Site, SiteBody, text},
     wait,
 };
 
@@ -133,26 +133,49 @@ async fn serve(
     };
     // What both have agreed on: a client that says nothing more is never waited for without a limit.
     let is_http2 = tls.get_ref().1.alpn_protocol() == Some(HTTP_2);
-    let (patience, fields) = (limits.body, limits.fields);
-    let answer = move |request: Request<Incoming>| -> Answer {
-        // HTTP/2 has refused those itself.
-        if size_of_fields(&request) > u64::from(fields) {
-            let words = "The fields of the request are too large.\n";
-            return site.refuse(&request, from, text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words));
-        }
-        if !is_http2 && !has_host(&request) {
-            let words = "The request does not say which host it is for.\n";
-            return site.refuse(&request, from, text(StatusCode::BAD_REQUEST, words));
-        }
-        site.answer(request.map(|body| Patient::new(body, patience)), from)
-    };
+    let client = Client { site, from, patience: limits.body };
     let served = if is_http2 {
-        http2::serve(tls, answer, limits, wait(stopped)).await
+        http2::serve(tls, |request| client.answer(request), limits, wait(stopped)).await
     } else {
+        let answer = |request| client.answer_http1(request, limits.fields);
         serve_http1(tls, answer, limits, wait(stopped)).await
     };
     if let Err(error) = served {
         debug!(%from, %error, "HTTP over TCP");
+    }
+}
+
+/// A client, and the site for it.
+struct Client {
+    site: Arc<Site>,
+    from: SocketAddr,
+    /// For the client to send more of a request's body.
+    patience: Duration,
+}
+
+impl Client {
+    fn answer<B>(&self, request: Request<B>) -> Answer
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + Send + 'static,
+    {
+        self.site.answer(request.map(|body| Patient::new(body, self.patience)), self.from)
+    }
+
+    /// Looks at what HTTP/2 sees to by itself as well.
+    fn answer_http1(&self, request: Request<Incoming>, fields: u32) -> Answer {
+        if size_of_fields(&request) > u64::from(fields) {
+            let words = "The fields of the request are too large.\n";
+            return self.refuse(&request, text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words));
+        }
+        if !has_host(&request) {
+            let words = "The request does not say which host it is for.\n";
+            return self.refuse(&request, text(StatusCode::BAD_REQUEST, words));
+        }
+        self.answer(request)
+    }
+
+    fn refuse(&self, request: &Request<Incoming>, refusal: Response<SiteBody>) -> Answer {
+        self.site.refuse(request, self.from, refusal)
     }
 }
 
@@ -231,20 +254,23 @@ fn has_host<B>(request: &Request<B>) -> bool {
 pub(super) struct Silent;
 
 /// A request's body that is given up when nothing of it comes while it is waited for.
-struct Patient {
-    body: Incoming,
+struct Patient<B> {
+    body: B,
     patience: Duration,
     /// Runs while it is waited for.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
-    fn new(body: Incoming, patience: Duration) -> Self {
+impl<B> Patient<B> {
+    fn new(body: B, patience: Duration) -> Self {
         Self { body, patience, silence: None }
     }
 }
 
-impl Body for Patient {
+impl<B> Body for Patient<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
     type Data = Bytes;
     type Error = BoxError;
 

@@ -1,0 +1,186 @@
+//! A request by HTTP/2 and its response.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream, SendStream, server::SendResponse};
+use hyper::{
+    Request, Response,
+    body::{Body, Frame},
+    header::{CONTENT_LENGTH, HeaderValue},
+};
+use mendpath_h3::{Interim, Interims};
+use tokio::time::timeout;
+
+use crate::serve::site::{Answer, BoxError, SiteBody};
+
+/// A request's body.
+pub(in crate::serve) struct Received(RecvStream);
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        let stream = &mut self.0;
+        if let Some(data) = ready!(stream.poll_data(cx)) {
+            // Whoever asks for more has room for it.
+            let room =
+                data.and_then(|data| stream.flow_control().release_capacity(data.len()).map(|()| data));
+            return Poll::Ready(Some(room.map(Frame::data)));
+        }
+        let trailers = ready!(stream.poll_trailers(cx))?;
+        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+}
+
+/// Why a response is not whole.
+enum Broken {
+    /// The client does not want it, or has gone.
+    Unwanted,
+    /// The client takes nothing of it.
+    NotTaken,
+    /// What answers cannot give it.
+    Site(BoxError),
+}
+
+impl From<h2::Error> for Broken {
+    fn from(_: h2::Error) -> Self {
+        Self::Unwanted
+    }
+}
+
+/// A request that is being answered.
+pub(super) struct Exchange {
+    respond: SendResponse<Bytes>,
+    interims: Interims,
+    /// For the client to take something of the response.
+    patience: Duration,
+}
+
+impl Exchange {
+    /// The request as it is to be answered.
+    pub(super) fn begin(
+        request: Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        patience: Duration,
+    ) -> (Request<Received>, Self) {
+        let (interim, interims) = Interim::new();
+        let mut request = request.map(Received);
+        request.extensions_mut().insert(interim);
+        (request, Self { respond, interims, patience })
+    }
+
+    /// Carries the answer to the client, for as long as it wants and takes it.
+    pub(super) async fn carry(mut self, answer: Answer) {
+        let Ok(response) = self.response(answer).await else { return };
+        let (mut parts, body) = response.into_parts();
+        let is_over = body.is_end_stream();
+        if let (false, Some(length)) = (is_over, body.size_hint().exact()) {
+            parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
+        }
+        let Ok(mut stream) = self.respond.send_response(Response::from_parts(parts, ()), is_over) else {
+            return;
+        };
+        if is_over {
+            return;
+        }
+        match carry(&mut stream, body, self.patience).await {
+            Ok(()) | Err(Broken::Unwanted) => {}
+            Err(Broken::NotTaken) => stream.send_reset(Reason::CANCEL),
+            Err(Broken::Site(error)) => {
+                tracing::debug!(%error, "a response broke off");
+                stream.send_reset(Reason::INTERNAL_ERROR);
+            }
+        }
+    }
+
+    /// The response, after what is said before it.
+    async fn response(&mut self, mut answer: Answer) -> Result<Response<SiteBody>, Broken> {
+        let response = loop {
+            tokio::select! {
+                biased;
+                response = &mut answer => break response,
+                said = self.interims.next() => self.say_before(said)?,
+                _ = poll_fn(|cx| self.respond.poll_reset(cx)) => return Err(Broken::Unwanted),
+            }
+        };
+        let last = self.interims.close();
+        self.say_before(last)?;
+        Ok(response)
+    }
+
+    fn say_before(&mut self, said: Vec<Response<()>>) -> Result<(), Broken> {
+        said.into_iter().try_for_each(|interim| Ok(self.respond.send_informational(interim)?))
+    }
+}
+
+async fn carry(stream: &mut SendStream<Bytes>, mut body: SiteBody, patience: Duration) -> Result<(), Broken> {
+    loop {
+        let frame = tokio::select! {
+            biased;
+            frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)) => frame,
+            _ = poll_fn(|cx| stream.poll_reset(cx)) => return Err(Broken::Unwanted),
+        };
+        let Some(frame) = frame.transpose().map_err(Broken::Site)? else {
+            return Ok(stream.send_data(Bytes::new(), true)?);
+        };
+        let is_last = body.is_end_stream();
+        match frame.into_data() {
+            Ok(data) => {
+                offer(stream, data, is_last, patience).await?;
+                if is_last {
+                    return Ok(());
+                }
+            }
+            Err(frame) => {
+                if let Ok(trailers) = frame.into_trailers() {
+                    return Ok(stream.send_trailers(trailers)?);
+                }
+            }
+        }
+    }
+}
+
+/// Sends `data` as the client has room for it.
+async fn offer(
+    stream: &mut SendStream<Bytes>,
+    mut data: Bytes,
+    is_last: bool,
+    patience: Duration,
+) -> Result<(), Broken> {
+    loop {
+        let room = room(stream, data.len(), patience).await?;
+        let piece = data.split_to(room);
+        let is_sent = data.is_empty();
+        stream.send_data(piece, is_last && is_sent)?;
+        if is_sent {
+            return Ok(());
+        }
+    }
+}
+
+/// How many of so many bytes the client has room for, once it has for one.
+async fn room(stream: &mut SendStream<Bytes>, wanted: usize, patience: Duration) -> Result<usize, Broken> {
+    stream.reserve_capacity(wanted);
+    loop {
+        let room = stream.capacity().min(wanted);
+        if room > 0 || wanted == 0 {
+            return Ok(room);
+        }
+        let more = timeout(patience, poll_fn(|cx| stream.poll_capacity(cx))).await;
+        more.map_err(|_| Broken::NotTaken)?.ok_or(Broken::Unwanted)??;
+    }
+}

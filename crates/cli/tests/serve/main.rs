@@ -1,0 +1,302 @@
+//! `mendpath serve` by TCP, and clients that mean no good; those of HTTP/3 are tested in the crate
+//! `mendpath-h3`.
+
+#![cfg(feature = "serve")]
+
+mod http2;
+mod http3;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{Request, Response, StatusCode, body::Incoming, client::conn};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use mendpath_cli::{
+    serve::{Content, Limits, ServeOptions, WebServer},
+    transport::Choice,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use self::support::tls::trusting;
+
+/// A site of one page. Requests have the time and the size that a test wants.
+async fn site(limits: Limits) -> SocketAddr {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("index.html"), "here").unwrap();
+    let content = Content::Files { root: root.path().to_owned(), follow_symlinks: false };
+    serve(content, limits, root)
+}
+
+/// A site before this server, which is as it is.
+fn before(backend: SocketAddr) -> SocketAddr {
+    serve(Content::Proxy(format!("http://{backend}").parse().unwrap()), Limits::default(), ())
+}
+
+/// Serves; `kept` lives as long.
+fn serve(content: Content, limits: Limits, kept: impl Send + 'static) -> SocketAddr {
+    let server = bind(content, limits);
+    let address = server.address();
+    tokio::spawn(async move {
+        server.run(std::future::pending::<std::future::Ready<()>>()).await;
+        drop(kept);
+    });
+    address
+}
+
+fn bind(content: Content, limits: Limits) -> WebServer {
+    WebServer::bind(&ServeOptions {
+        content,
+        listen: "127.0.0.1:0".parse().unwrap(),
+        certificate: None,
+        access_log: None,
+        workers: None,
+        max_connections: 16,
+        early_data: true,
+        transport: Choice::default(),
+        limits,
+    })
+    .unwrap()
+}
+
+/// What is waited for happens at once, or the limit under test ends it.
+fn short() -> Limits {
+    Limits { head: Duration::from_millis(300), ..Limits::default() }
+}
+
+async fn connect(address: SocketAddr, protocol: &str) -> TlsStream<TcpStream> {
+    let tcp = TcpStream::connect(address).await.unwrap();
+    TlsConnector::from(Arc::new(trusting(protocol)))
+        .connect("localhost".try_into().unwrap(), tcp)
+        .await
+        .unwrap()
+}
+
+/// Everything until the server closes.
+async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
+    let mut all = Vec::new();
+    // That it is closed without a word of TLS is as good.
+    let _ = stream.read_to_end(&mut all).await;
+    all
+}
+
+fn code(answer: &[u8]) -> &str {
+    std::str::from_utf8(answer).unwrap().split(' ').nth(1).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_page_comes_by_http_1_and_2_and_says_where_http_3_is() {
+    let address = site(Limits::default()).await;
+    let mut one = connect(address, "http/1.1").await;
+    one.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    let answer = String::from_utf8(rest(&mut one).await).unwrap();
+    let alternative = format!("alt-svc: h3=\":{}\"", address.port());
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(&alternative), "{answer}");
+    assert!(answer.ends_with("here"), "{answer}");
+    assert_eq!(ask_http2(address, "few").await, Ok(StatusCode::OK));
+}
+
+#[tokio::test]
+async fn who_does_not_begin_tls_is_sent_away() {
+    let mut tcp = TcpStream::connect(site(short()).await).await.unwrap();
+    assert!(rest(&mut tcp).await.is_empty());
+}
+
+/// By HTTP/2 the client may also say less than what it has to say first.
+#[tokio::test]
+async fn who_says_nothing_after_tls_is_sent_away() {
+    let address = site(short()).await;
+    for (protocol, said) in [("http/1.1", ""), ("h2", ""), ("h2", "PRI * HTTP/2.0\r\n"), ("x", "")] {
+        let tcp = TcpStream::connect(address).await.unwrap();
+        let mut tls = trusting(protocol);
+        if protocol == "x" {
+            tls.alpn_protocols.clear();
+        }
+        let connecting = TlsConnector::from(Arc::new(tls)).connect("localhost".try_into().unwrap(), tcp);
+        let mut silent = connecting.await.unwrap();
+        silent.write_all(said.as_bytes()).await.unwrap();
+        rest(&mut silent).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_requests_ends_by_http_1_and_2() {
+    let address = site(Limits { idle: Duration::from_millis(300), ..short() }).await;
+    let mut one = connect(address, "http/1.1").await;
+    one.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    assert_eq!(code(&rest(&mut one).await), "200");
+    let tls = connect(address, "h2").await;
+    let (mut sender, connection) =
+        conn::http2::handshake::<_, _, Empty<Bytes>>(TokioExecutor::new(), TokioIo::new(tls)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = Request::get("https://localhost/").body(Empty::new()).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), StatusCode::OK);
+    connection.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn slow_fields_end_the_connection() {
+    let mut slow = connect(site(short()).await, "http/1.1").await;
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n").await.unwrap();
+    let answer = rest(&mut slow).await;
+    assert!(answer.is_empty() || code(&answer) == "408", "{}", String::from_utf8_lossy(&answer));
+}
+
+/// RFC 9112 section 3.2.
+#[tokio::test]
+async fn who_does_not_say_for_which_host_is_refused() {
+    let address = site(Limits::default()).await;
+    for hosts in ["", "Host: a\r\nHost: b\r\n", "Host: a b\r\n", "Host: a/b\r\n"] {
+        let mut unclear = connect(address, "http/1.1").await;
+        let request = format!("GET / HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
+        unclear.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(code(&rest(&mut unclear).await), "400", "{hosts}");
+    }
+}
+
+#[tokio::test]
+async fn giant_fields_are_refused_by_every_protocol() {
+    let address = site(Limits::default()).await;
+    for size in [17 << 10, 200 << 10] {
+        let mut giant = connect(address, "http/1.1").await;
+        let request = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(size));
+        // It may close before it has read all.
+        let _ = giant.write_all(request.as_bytes()).await;
+        let mut answer = [0; 12];
+        giant.read_exact(&mut answer).await.unwrap();
+        assert_eq!(code(&answer), "431", "{size} bytes");
+    }
+    let refused = ask_http2(address, &"x".repeat(17 << 10)).await;
+    assert!(matches!(refused, Ok(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) | Err(())), "{refused:?}");
+    assert_eq!(ask_http2(address, "few").await, Ok(StatusCode::OK), "others are served");
+}
+
+/// One request by HTTP/2 on a connection of its own; an error if there was no answer.
+async fn ask_http2(address: SocketAddr, field: &str) -> Result<StatusCode, ()> {
+    let request = Request::get("https://localhost/").header("x", field).body(Empty::new()).unwrap();
+    send_http2(address, request).await.map(|response| response.status())
+}
+
+async fn send_http2(address: SocketAddr, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, ()> {
+    let tls = connect(address, "h2").await;
+    let (mut sender, connection) = conn::http2::Builder::new(TokioExecutor::new())
+        .max_header_list_size(1 << 20)
+        .handshake(TokioIo::new(tls))
+        .await
+        .map_err(drop)?;
+    tokio::spawn(connection);
+    sender.send_request(request).await.map_err(drop)
+}
+
+/// RFC 9110 section 9.3.2.
+#[tokio::test]
+async fn head_has_no_body_whatever_is_there() {
+    let address = site(Limits::default()).await;
+    for (page, status) in [("", StatusCode::OK), ("none", StatusCode::NOT_FOUND)] {
+        let request = Request::head(format!("https://localhost/{page}")).body(Empty::new()).unwrap();
+        let response = send_http2(address, request).await.unwrap();
+        assert_eq!(response.status(), status);
+        assert!(response.into_body().collect().await.unwrap().to_bytes().is_empty(), "{status}");
+    }
+}
+
+/// The fields of a request by HTTP/1.1, as they came.
+async fn fields(tcp: &mut TcpStream) -> String {
+    let mut fields = Vec::new();
+    while !fields.ends_with(b"\r\n\r\n") {
+        fields.push(tcp.read_u8().await.unwrap());
+    }
+    String::from_utf8(fields).unwrap()
+}
+
+#[tokio::test]
+async fn websockets_reach_the_server_behind() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = before(listener.local_addr().unwrap());
+    let behind = tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        let asked = fields(&mut tcp).await.to_lowercase();
+        for field in
+            ["upgrade: websocket", "connection: upgrade", "sec-websocket-key: abc", "x-forwarded-for"]
+        {
+            assert!(asked.contains(field), "{field} is not in {asked}");
+        }
+        let agrees = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                      Sec-WebSocket-Accept: xyz\r\n\r\nhello ";
+        tcp.write_all(agrees.as_bytes()).await.unwrap();
+        let mut word = [0; 4];
+        tcp.read_exact(&mut word).await.unwrap();
+        tcp.write_all(&word).await.unwrap();
+        // The client's end is heard here, and this side's there.
+        assert!(rest(&mut tcp).await.is_empty());
+    });
+    let mut client = connect(address, "http/1.1").await;
+    let asks = "GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\n\
+                Upgrade: websocket\r\nSec-WebSocket-Key: abc\r\n\r\n";
+    client.write_all(asks.as_bytes()).await.unwrap();
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"hello ") {
+        heard.push(client.read_u8().await.unwrap());
+    }
+    let heard = String::from_utf8(heard).unwrap().to_lowercase();
+    assert!(heard.starts_with("http/1.1 101") && heard.contains("sec-websocket-accept: xyz"), "{heard}");
+    client.write_all(b"word").await.unwrap();
+    let mut word = [0; 4];
+    client.read_exact(&mut word).await.unwrap();
+    assert_eq!(&word, b"word");
+    client.shutdown().await.unwrap();
+    behind.await.unwrap();
+    assert!(rest(&mut client).await.is_empty());
+}
+
+/// A server that was not asked may not turn the connection into something else.
+#[tokio::test]
+async fn upgrades_that_nobody_asked_for_are_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = before(listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        fields(&mut tcp).await;
+        let switches = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+        tcp.write_all(switches.as_bytes()).await.unwrap();
+        rest(&mut tcp).await;
+    });
+    let mut client = connect(address, "http/1.1").await;
+    client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    assert_eq!(code(&rest(&mut client).await), "502");
+}
+
+/// A site before a server that gives hints, and answers once it is told that they have come.
+async fn hinting() -> (SocketAddr, oneshot::Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = before(listener.local_addr().unwrap());
+    let (hinted, heard) = oneshot::channel();
+    tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        fields(&mut tcp).await;
+        let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload; as=style\r\n\
+                     Link: </b.js>; rel=preload; as=script\r\nX-Other: 1\r\n\r\n";
+        tcp.write_all(hints.as_bytes()).await.unwrap();
+        // It is still at work when the hints are there.
+        heard.await.unwrap();
+        tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhere").await.unwrap();
+        rest(&mut tcp).await;
+    });
+    (address, hinted)
+}
+
+/// RFC 8297: the links, and nothing else of what the server behind said.
+fn assert_hints(early: &Response<()>) {
+    assert_eq!(early.status().as_u16(), 103);
+    let links = early.headers().get_all("link").iter();
+    let links: Vec<_> = links.map(|link| link.to_str().unwrap()).collect();
+    assert_eq!(links, ["</a.css>; rel=preload; as=style", "</b.js>; rel=preload; as=script"]);
+    assert!(early.headers().get("x-other").is_none());
+}
