@@ -7,7 +7,7 @@ use std::{
 
 use lab::{
     Adapter, Bulk, Cancel, Connection, Fetch, LabError, NetworkTemplate, Options, Plan, Progress, Report,
-    Scale, SetUp,
+    Row, Scale, SetUp,
 };
 
 use super::{
@@ -151,14 +151,28 @@ async fn measure(
     };
     let report = until_interrupted(cancel, work).await;
     shown.end();
-    let report = report.inspect_err(|_| {
-        // What was made for nothing; a folder with anything in it stays.
-        folder.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
-    })?;
-    if let Some(folder) = &folder {
+    // What was made for nothing; a folder with anything in it stays.
+    let in_vain = |_: &Failure| folder.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+    let report = report.inspect_err(in_vain)?;
+    let measured = check_measured(&report.rows).inspect_err(in_vain);
+    if let (Some(folder), Ok(())) = (&folder, &measured) {
         publish(&report, folder)?;
     }
-    show(&report, &args)
+    show(&report, &args)?;
+    measured
+}
+
+/// That at least one of the contenders did something.
+fn check_measured(rows: &[Row]) -> Result<(), Failure> {
+    let errors: Option<Vec<&str>> = rows.iter().map(|row| row.error.as_deref()).collect();
+    match errors.as_deref() {
+        Some([first, ..]) => Err(Failure::new(
+            "cannot measure any of the contenders",
+            first,
+            "See what is said of each; nothing was published",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the data, and what is made from them; pictures of an earlier run go.
@@ -242,5 +256,20 @@ fn failure(error: LabError) -> Failure {
         Failure::usage("cannot run the lab", error, next)
     } else {
         Failure::new("cannot run the lab", error, next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_contender_that_works_is_a_result() {
+        let works = Row::default();
+        let fails = Row { error: Some("there is no such program".to_owned()), ..Row::default() };
+        assert!(check_measured(&[fails.clone(), works]).is_ok());
+        assert!(check_measured(&[]).is_ok(), "a plan without contenders is refused before");
+        let failure = check_measured(&[fails.clone(), fails]).unwrap_err();
+        assert_eq!((failure.exit_code(), failure.parts().1), (1, "there is no such program"));
     }
 }

@@ -171,8 +171,12 @@ fn mistakes_are_answered_with_line_key_and_what_may_stand_there() {
         told.contains("the variable MENDPATH_MAX_CLIENTS: `many`: ") && told.contains("Clients at a time"),
         "{told}"
     );
-    let told = read(&["server", "--config", "/no/such/file"], &[]).err().unwrap().to_string();
-    assert!(told.contains("/no/such/file: there is no such file"), "{told}");
+    for (path, wrong) in
+        [("/no/such/file", "there is no such file"), ("/dev/zero", "it is longer than 1 MiB")]
+    {
+        let told = read(&["server", "--config", path], &[]).err().unwrap().to_string();
+        assert!(told.contains(&format!("{path}: {wrong}")), "{told}");
+    }
 }
 
 #[test]
