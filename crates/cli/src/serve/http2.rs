@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use h2::{Ping, PingPong, server::Builder};
+use h2::{Ping, PingPong, Reason, server::Builder};
 use hyper::Request;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -18,8 +18,8 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use self::exchange::Exchange;
 pub(super) use self::exchange::Received;
+use self::exchange::{Exchange, Outcome};
 use super::{
     Limits, MAX_REQUESTS,
     site::{Answer, BoxError},
@@ -27,6 +27,8 @@ use super::{
 
 /// What may come of requests' bodies before somebody reads it, of one and of all together, in bytes.
 const WINDOW: u32 = 1 << 20;
+/// Requests that the client may have given up above those that were answered, as by HTTP/3.
+const MAX_GIVEN_UP: u32 = 256;
 
 /// Serves until the client has gone or may stay no longer, or until it is to stop, and then until
 /// the last request is answered.
@@ -45,7 +47,7 @@ where
     let mut gone = pin!(gone(pings, &requests, limits));
     let mut stop = pin!(stop);
     let mut exchanges = JoinSet::new();
-    let mut ending = false;
+    let (mut ending, mut given_up) = (false, 0_u32);
     loop {
         // What is left of the last responses is not taken for long.
         let quiet = if ending { limits.idle + limits.send } else { limits.idle };
@@ -56,11 +58,20 @@ where
                 let (request, exchange) = Exchange::begin(request, respond, limits.send);
                 let (answer, under_way) = (answer(request), requests.begin());
                 exchanges.spawn(async move {
-                    exchange.carry(answer).await;
+                    let outcome = exchange.carry(answer).await;
                     drop(under_way);
+                    outcome
                 });
             }
-            Some(_) = exchanges.join_next() => {}
+            Some(outcome) = exchanges.join_next() => {
+                given_up = match outcome {
+                    Ok(Outcome::Unwanted) => given_up + 1,
+                    Ok(Outcome::Answered) | Err(_) => given_up.saturating_sub(1),
+                };
+                if given_up > MAX_GIVEN_UP {
+                    connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                }
+            }
             error = &mut gone => return Err(error),
             () = &mut stop, if !ending => {
                 connection.graceful_shutdown();
@@ -92,7 +103,8 @@ async fn gone(mut pings: PingPong, requests: &Requests, limits: &Limits) -> BoxE
     loop {
         sleep_until(Instant::now() + limits.body).await;
         if requests.quiet_since().is_none() {
-            match timeout(limits.head, pings.ping(Ping::opaque())).await {
+            // It may wait behind much of a response.
+            match timeout(limits.send, pings.ping(Ping::opaque())).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return error.into(),
                 Err(_) => return "it does not answer".into(),

@@ -114,7 +114,8 @@ async fn who_gives_up_a_request_is_not_waited_for() {
 async fn who_does_not_answer_while_the_server_behind_works_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let behind = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let limits = Limits { body: Duration::from_millis(100), ..short() };
+    let limits =
+        Limits { body: Duration::from_millis(100), send: Duration::from_millis(300), ..Limits::default() };
     let address = serve(Content::Proxy(behind), limits, ());
     let mut gone = connect(address, "h2").await;
     gone.write_all(&[PREFACE, &frame(4, 0, 0, &[]), &frame(1, 5, 1, GET)].concat()).await.unwrap();
@@ -163,4 +164,30 @@ async fn requests_that_are_reset_at_once_end_the_connection() {
     let farewell = frames.find(|(kind, _)| *kind == GOAWAY).expect("it says good-bye");
     assert_eq!(&farewell.1[4..8], ENHANCE_YOUR_CALM);
     assert_eq!(ask_http2(address, "few").await, Ok(StatusCode::OK), "others are served");
+}
+
+/// The same, with time for the server to ask the one behind for each.
+#[tokio::test]
+async fn requests_that_are_given_up_one_by_one_end_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut rapid = connect(before(listener.local_addr().unwrap()), "h2").await;
+    rapid.write_all(&[PREFACE, &frame(4, 0, 0, &[])].concat()).await.unwrap();
+    let mut heard = Vec::new();
+    let said = |heard: &[u8], kind| frames(heard).filter(|(said, _)| *said == kind).count();
+    for asked in 1..300 {
+        let stream = 2 * asked as u32 - 1;
+        // The answer to a PING says that the request has been seen.
+        let both = [frame(1, 5, stream, GET), frame(PING, 0, 0, &[0; 8])].concat();
+        let _ = rapid.write_all(&both).await;
+        while said(&heard, PING) < asked && said(&heard, GOAWAY) == 0 {
+            assert_ne!(rapid.read_buf(&mut heard).await.unwrap(), 0, "it is just gone");
+        }
+        if said(&heard, GOAWAY) > 0 {
+            assert!(asked > 256, "after {asked}");
+            break;
+        }
+        let _ = rapid.write_all(&frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])).await;
+    }
+    let (_, farewell) = frames(&heard).find(|(kind, _)| *kind == GOAWAY).expect("it says good-bye");
+    assert_eq!(&farewell[4..8], &[0, 0, 0, 0xb], "ENHANCE_YOUR_CALM");
 }

@@ -73,6 +73,7 @@ fn short() -> Limits {
 
 async fn connect(address: SocketAddr, protocol: &str) -> TlsStream<TcpStream> {
     let tcp = TcpStream::connect(address).await.unwrap();
+    tcp.set_nodelay(true).unwrap();
     TlsConnector::from(Arc::new(trusting(protocol)))
         .connect("localhost".try_into().unwrap(), tcp)
         .await

@@ -46,6 +46,14 @@ impl Body for Received {
     }
 }
 
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Answered,
+    /// The client does not want the answer.
+    Unwanted,
+}
+
 /// Why a response is not whole.
 enum Broken {
     /// The client does not want it, or has gone.
@@ -84,27 +92,29 @@ impl Exchange {
     }
 
     /// Carries the answer to the client, for as long as it wants and takes it.
-    pub(super) async fn carry(mut self, answer: Answer) {
-        let Ok(response) = self.response(answer).await else { return };
+    pub(super) async fn carry(mut self, answer: Answer) -> Outcome {
+        let Ok(response) = self.response(answer).await else { return Outcome::Unwanted };
         let (mut parts, body) = response.into_parts();
         let is_over = body.is_end_stream();
         if let (false, Some(length)) = (is_over, body.size_hint().exact()) {
             parts.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
         }
-        let Ok(mut stream) = self.respond.send_response(Response::from_parts(parts, ()), is_over) else {
-            return;
+        let mut stream = match self.respond.send_response(Response::from_parts(parts, ()), is_over) {
+            Ok(_) if is_over => return Outcome::Answered,
+            Ok(stream) => stream,
+            Err(_) => return Outcome::Unwanted,
         };
-        if is_over {
-            return;
-        }
         match carry(&mut stream, body, self.patience).await {
-            Ok(()) | Err(Broken::Unwanted) => {}
+            Ok(()) => return Outcome::Answered,
+            Err(Broken::Unwanted) => {}
             Err(Broken::NotTaken) => stream.send_reset(Reason::CANCEL),
             Err(Broken::Site(error)) => {
                 tracing::debug!(%error, "a response broke off");
                 stream.send_reset(Reason::INTERNAL_ERROR);
+                return Outcome::Answered;
             }
         }
+        Outcome::Unwanted
     }
 
     /// The response, after what is said before it.
