@@ -102,7 +102,7 @@ async fn who_gives_up_a_request_is_not_waited_for() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = before(listener.local_addr().unwrap());
     let mut requests = requests(address).await;
-    let (response, mut body) = ask(&mut requests, Method::POST);
+    let (response, mut body) = ask(&mut requests, Method::GET);
     let (mut tcp, _) = listener.accept().await.unwrap();
     fields(&mut tcp).await;
     body.send_reset(h2::Reason::CANCEL);
