@@ -92,7 +92,10 @@ fn measure(args: &Args, stack: Stack, credentials: &Path) -> Result<Figures> {
     let (mut client, _) = Side::start(stack, credentials, Some(&address), None)?;
     let (cpu_before, memory_before) = server.ask("usage")?;
     let (setup_seconds, setup_client_cpu) = client.ask(&format!("open {}", args.idle))?;
-    let (cpu_open, memory_open) = server.ask("usage")?;
+    let (cpu_open, _) = server.ask("usage")?;
+    // What follows a handshake, and what is given back once nothing follows, is over by then.
+    client.ask("idle 5000")?;
+    let (cpu_quiet, memory_quiet) = server.ask("usage")?;
     let (idle_seconds, _) = client.ask("idle 5000")?;
     let (cpu_idle, _) = server.ask("usage")?;
     drop((server, client));
@@ -109,8 +112,8 @@ fn measure(args: &Args, stack: Stack, credentials: &Path) -> Result<Figures> {
         handshakes_per_second: args.idle as f64 / setup_seconds,
         server_cpu_us_per_handshake: (cpu_open - cpu_before) / args.idle as f64 * 1e6,
         client_cpu_us_per_handshake: setup_client_cpu / args.idle as f64 * 1e6,
-        kib_per_idle: (memory_open - memory_before) / args.idle as f64 / 1_024.0,
-        idle_cpu_percent: (cpu_idle - cpu_open) / idle_seconds * 100.0,
+        kib_per_idle: (memory_quiet - memory_before) / args.idle as f64 / 1_024.0,
+        idle_cpu_percent: (cpu_idle - cpu_quiet) / idle_seconds * 100.0,
         active_gbit_per_second: gigabytes * 8.0 / active_seconds,
         active_server_cpu_per_gb: (active_after - active_before) / gigabytes,
         kib_per_active: (memory_active - memory_empty) / args.active as f64 / 1_024.0,
