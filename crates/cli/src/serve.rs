@@ -1,8 +1,8 @@
 //! `mendpath serve`: a web server for browsers as they are.
 //!
-//! HTTP/1.1 over TCP is hyper's, HTTP/2 the crate `h2`'s, HTTP/3 is `h3`'s over our transport. Here is what joins them:
-//! one certificate, one site that answers whoever asks however, files that nobody waits for, and
-//! limits for those who mean no good.
+//! HTTP/1.1 over TCP is hyper's, HTTP/2 the crate `h2`'s, and HTTP/3 `h3`'s over our transport.
+//! Here is what joins them: one certificate, one site that answers whoever asks however, files that
+//! nobody waits for, and limits for those who mean no good.
 
 mod certificate;
 mod files;
