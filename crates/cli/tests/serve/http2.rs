@@ -62,8 +62,7 @@ async fn early_hints_come_before_the_response() {
 #[tokio::test]
 async fn long_bodies_go_both_ways() {
     const LENGTH: usize = 5_000_000;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = before(listener.local_addr().unwrap());
+    let (listener, address) = behind().await;
     tokio::spawn(async move {
         let (mut tcp, _) = listener.accept().await.unwrap();
         assert!(fields(&mut tcp).await.to_lowercase().contains("content-length: 5000000\r\n"));
@@ -99,8 +98,7 @@ async fn long_bodies_go_both_ways() {
 /// A server that is still at work is not asked on for nobody.
 #[tokio::test]
 async fn who_gives_up_a_request_is_not_waited_for() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = before(listener.local_addr().unwrap());
+    let (listener, address) = behind().await;
     let mut requests = requests(address).await;
     let (response, mut body) = ask(&mut requests, Method::GET);
     let (mut tcp, _) = listener.accept().await.unwrap();
@@ -169,8 +167,8 @@ async fn requests_that_are_reset_at_once_end_the_connection() {
 /// The same, with time for the server to ask the one behind for each.
 #[tokio::test]
 async fn requests_that_are_given_up_one_by_one_end_the_connection() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut rapid = connect(before(listener.local_addr().unwrap()), "h2").await;
+    let (_listener, address) = behind().await;
+    let mut rapid = connect(address, "h2").await;
     rapid.write_all(&[PREFACE, &frame(4, 0, 0, &[])].concat()).await.unwrap();
     let mut heard = Vec::new();
     let said = |heard: &[u8], kind| frames(heard).filter(|(said, _)| *said == kind).count();

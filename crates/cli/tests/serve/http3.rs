@@ -75,8 +75,7 @@ async fn who_comes_while_it_stops_is_refused() {
 /// RFC 9114 section 4.2.1.
 #[tokio::test]
 async fn the_server_behind_gets_one_field_of_cookies_and_the_body_of_a_get() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = before(listener.local_addr().unwrap());
+    let (listener, address) = behind().await;
     tokio::spawn(async move {
         let (mut tcp, _) = listener.accept().await.unwrap();
         let asked = fields(&mut tcp).await.to_lowercase();
@@ -110,8 +109,7 @@ async fn the_server_behind_gets_one_field_of_cookies_and_the_body_of_a_get() {
 /// is not, and the server behind is told.
 #[tokio::test]
 async fn early_data_are_told_apart() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = before(listener.local_addr().unwrap());
+    let (listener, address) = behind().await;
     tokio::spawn(async move {
         loop {
             let (mut tcp, _) = listener.accept().await.unwrap();

@@ -35,9 +35,11 @@ async fn site(limits: Limits) -> SocketAddr {
     serve(content, limits, root)
 }
 
-/// A site before this server, which is as it is.
-fn before(backend: SocketAddr) -> SocketAddr {
-    serve(Content::Proxy(format!("http://{backend}").parse().unwrap()), Limits::default(), ())
+/// A server that a test plays, and the site before it.
+async fn behind() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    (listener, serve(Content::Proxy(url), Limits::default(), ()))
 }
 
 /// Serves; `kept` lives as long.
@@ -219,8 +221,7 @@ async fn fields(tcp: &mut TcpStream) -> String {
 
 #[tokio::test]
 async fn websockets_reach_the_server_behind() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = before(listener.local_addr().unwrap());
+    let (listener, address) = behind().await;
     let behind = tokio::spawn(async move {
         let (mut tcp, _) = listener.accept().await.unwrap();
         let asked = fields(&mut tcp).await.to_lowercase();
@@ -260,8 +261,7 @@ async fn websockets_reach_the_server_behind() {
 /// A server that was not asked may not turn the connection into something else.
 #[tokio::test]
 async fn upgrades_that_nobody_asked_for_are_refused() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = before(listener.local_addr().unwrap());
+    let (listener, address) = behind().await;
     tokio::spawn(async move {
         let (mut tcp, _) = listener.accept().await.unwrap();
         fields(&mut tcp).await;
@@ -276,8 +276,7 @@ async fn upgrades_that_nobody_asked_for_are_refused() {
 
 /// A site before a server that gives hints, and answers once it is told that they have come.
 async fn hinting() -> (SocketAddr, oneshot::Sender<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = before(listener.local_addr().unwrap());
+    let (listener, address) = behind().await;
     let (hinted, heard) = oneshot::channel();
     tokio::spawn(async move {
         let (mut tcp, _) = listener.accept().await.unwrap();
