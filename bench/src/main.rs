@@ -39,6 +39,11 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(provider)
 }
 
+/// See docs/decisions/0016-allocator.md.
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Bulk(args) => bulk::run(&args),

@@ -2,6 +2,7 @@
 
 pub mod mendpath;
 mod quinn;
+#[cfg(feature = "s2n-quic")]
 mod s2n_quic;
 
 use std::{
@@ -43,6 +44,7 @@ pub enum Stack {
     /// quinn.
     Quinn,
     /// s2n-quic.
+    #[cfg(feature = "s2n-quic")]
     S2nQuic,
 }
 
@@ -89,6 +91,7 @@ impl Credentials {
 pub async fn serve(stack: Stack, credentials: &Credentials, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     match stack {
         Stack::Quinn => quinn::serve(credentials, ready).await,
+        #[cfg(feature = "s2n-quic")]
         Stack::S2nQuic => s2n_quic::serve(credentials, ready).await,
         ours => mendpath::serve(ours, credentials, ready).await,
     }
@@ -98,6 +101,7 @@ pub async fn serve(stack: Stack, credentials: &Credentials, ready: impl FnOnce(S
 pub enum Dialer {
     Mendpath(mendpath::Dialer),
     Quinn(quinn::Dialer),
+    #[cfg(feature = "s2n-quic")]
     S2nQuic(Box<s2n_quic::Dialer>),
 }
 
@@ -106,6 +110,7 @@ impl Dialer {
     pub fn new(stack: Stack, credentials: &Credentials, server: SocketAddr) -> Result<Self> {
         Ok(match stack {
             Stack::Quinn => Self::Quinn(quinn::Dialer::new(credentials, server)?),
+            #[cfg(feature = "s2n-quic")]
             Stack::S2nQuic => Self::S2nQuic(Box::new(s2n_quic::Dialer::new(credentials, server)?)),
             ours => Self::Mendpath(mendpath::Dialer::new(ours, credentials, server)?),
         })
@@ -116,6 +121,7 @@ impl Dialer {
         Ok(match self {
             Self::Mendpath(dialer) => Client::Mendpath(dialer.connect().await?),
             Self::Quinn(dialer) => Client::Quinn(dialer.connect().await?),
+            #[cfg(feature = "s2n-quic")]
             Self::S2nQuic(dialer) => Client::S2nQuic(Box::new(dialer.connect().await?)),
         })
     }
@@ -125,6 +131,7 @@ impl Dialer {
 pub enum Client {
     Mendpath(mendpath::Client),
     Quinn(quinn::Client),
+    #[cfg(feature = "s2n-quic")]
     S2nQuic(Box<s2n_quic::Client>),
 }
 
@@ -134,6 +141,7 @@ impl Client {
         let got = match self {
             Self::Mendpath(client) => client.download(bytes).await?,
             Self::Quinn(client) => client.download(bytes).await?,
+            #[cfg(feature = "s2n-quic")]
             Self::S2nQuic(client) => client.download(bytes).await?,
         };
         anyhow::ensure!(got == bytes, "{got} of {bytes} bytes arrived");

@@ -27,7 +27,7 @@ fn recovery(stack: Stack) -> RecoveryKind {
     match stack {
         Stack::MendpathJumbo | Stack::MendpathAuto | Stack::MendpathAutoTwoPaths => RecoveryKind::Auto,
         Stack::MendpathCofuso | Stack::MendpathCofusoTwoPaths => RecoveryKind::Cofuso,
-        Stack::Mendpath | Stack::Quinn | Stack::S2nQuic => RecoveryKind::None,
+        _ => RecoveryKind::None,
     }
 }
 
