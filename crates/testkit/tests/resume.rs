@@ -1,6 +1,8 @@
 //! New and idle paths begin with what was seen of them: how much that gains, and whom it does not
 //! cost anything.
 
+use std::thread;
+
 use mendpath_testkit::{
     pairs::{Pair, Quality},
     response::{Exchange, PathPlan, Response},
@@ -160,9 +162,17 @@ fn gains(seed: u64, count: u64, gain: impl Fn(Pair) -> f64) -> Vec<f64> {
     gains
 }
 
+/// Both sizes at the same time.
+fn each_size(check: impl Fn(usize) + Sync) {
+    thread::scope(|scope| {
+        let check = &check;
+        [60_000, 1_000_000].map(|size| scope.spawn(move || check(size)));
+    });
+}
+
 #[test]
 fn two_paths_that_are_known_are_no_slower_than_new_ones() {
-    for size in [60_000, 1_000_000] {
+    each_size(|size| {
         let gains = gains(99, 24, |pair| {
             let [known, anew] =
                 [true, false].map(|resume| return_to(&[pair.0, pair.1], size, resume, RETURNS));
@@ -173,13 +183,13 @@ fn two_paths_that_are_known_are_no_slower_than_new_ones() {
         let [least, half, most] = [0, gains.len() / 2, gains.len() - 1].map(|n| gains[n]);
         println!("two paths, {size} bytes: {least:.2} to {most:.2} times as fast, half above {half:.2}");
         assert!(half >= 1.2, "{gains:?}");
-    }
+    });
 }
 
 /// Where the better path is known as well, the other has to be worth its packets: not always, but on the whole.
 #[test]
 fn two_known_paths_are_hardly_slower_than_the_better_one() {
-    for size in [60_000, 1_000_000] {
+    each_size(|size| {
         let gains = gains(98, 40, |pair| {
             let alone = [pair.0, pair.1].map(|path| return_to(&[path], size, true, RETURNS));
             let both = return_to(&[pair.0, pair.1], size, true, RETURNS);
@@ -190,5 +200,5 @@ fn two_known_paths_are_hardly_slower_than_the_better_one() {
         let [least, tenth, half] = [0, gains.len() / 10, gains.len() / 2].map(|n| gains[n]);
         println!("two known paths to the better one, {size} bytes: {least:.2}, {tenth:.2}, {half:.2}");
         assert!(tenth >= 0.92 && half >= 1.0, "{gains:?}");
-    }
+    });
 }
