@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -17,6 +18,8 @@ pub(super) const PIECE: usize = 4_096;
 const LOT: usize = 64;
 /// Lots that wait for whichever thread has none, 4 MiB.
 const MAX_LOTS: usize = 16;
+/// New pieces that are made at a time, if as many are about to be filled.
+const RUN: usize = 15;
 
 type Piece = Box<[u8; PIECE]>;
 
@@ -28,15 +31,30 @@ thread_local! {
 /// or read, by another.
 static LOTS: Mutex<Vec<Vec<Piece>>> = Mutex::new(Vec::new());
 
-fn fresh() -> Piece {
+/// A piece to fill, the first of so many.
+fn fresh(wanted: usize) -> Piece {
     SPARE.with_borrow_mut(|spare| {
         if spare.is_empty()
             && let Some(lot) = LOTS.lock().unwrap_or_else(PoisonError::into_inner).pop()
         {
             *spare = lot;
         }
-        spare.pop().unwrap_or_else(|| Box::new([0; PIECE]))
+        if spare.is_empty() {
+            make(wanted.min(RUN), spare);
+        }
+        spare.pop().unwrap_or_else(new)
     })
+}
+
+fn new() -> Piece {
+    Box::new([0; PIECE])
+}
+
+/// Makes so many pieces. The C library's allocator gets its threads' memory from the system by the piece,
+/// with a call for each, unless more was asked for at once.
+fn make(count: usize, spare: &mut Vec<Piece>) {
+    drop(black_box(Vec::<u8>::with_capacity(count * PIECE)));
+    spare.extend((0..count).map(|_| new()));
 }
 
 fn give_back(piece: Piece) {
@@ -75,7 +93,8 @@ impl Pieces {
             if index >= self.pieces.len() {
                 self.pieces.resize_with(index + 1, || None);
             }
-            let piece = self.pieces[index].get_or_insert_with(fresh);
+            let wanted = (at + data.len()).div_ceil(PIECE);
+            let piece = self.pieces[index].get_or_insert_with(|| fresh(wanted));
             let len = data.len().min(PIECE - at);
             piece[at..at + len].copy_from_slice(&data[..len]);
             (offset, data) = (offset + len as u64, &data[len..]);
@@ -231,7 +250,7 @@ mod tests {
         });
         passed.join().unwrap();
         assert!(LOTS.lock().unwrap().len() <= MAX_LOTS, "and the rest goes");
-        let taken: Vec<Piece> = (0..MAX_LOTS * LOT).map(|_| fresh()).collect();
+        let taken: Vec<Piece> = (0..MAX_LOTS * LOT).map(|_| fresh(1)).collect();
         assert!(taken.iter().any(|piece| piece[0] == 0xa5));
     }
 
