@@ -302,7 +302,7 @@ fn damaged_captures_are_reported_as_far_as_they_go() {
     std::fs::write(&cut, &capture[..capture.len() - 5]).unwrap();
     let output = mendpath(&["trace", "analyze", cut.to_str().unwrap(), none.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stdout).contains("1 retransmissions"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("\n1 retransmission ("), "{}", text(&output.stdout));
     let message = text(&output.stderr);
     assert_eq!(message.lines().count(), 1, "{message}");
     assert!(message.contains("ends in the middle") && message.contains("no such file"), "{message}");

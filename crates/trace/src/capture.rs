@@ -189,7 +189,7 @@ impl Context {
                 if self.interfaces.len() == INTERFACES {
                     return Err(at(file, "is damaged: more than 65,536 interfaces"));
                 }
-                self.interfaces.push(Interface::new(interface));
+                self.interfaces.push(Interface::new(interface).map_err(|wrong| at(file, &wrong))?);
             }
             Block::EnhancedPacket(packet) => {
                 let Some(interface) = self.interfaces.get(packet.if_id as usize) else {
@@ -234,12 +234,15 @@ fn link(linktype: Linktype) -> LinkLayer {
 }
 
 impl Interface {
-    fn new(block: &InterfaceDescriptionBlock<'_>) -> Self {
-        Self {
-            link: link(block.linktype),
-            resolution: block.ts_resolution().filter(|&units| units > 0).unwrap_or(1_000_000),
-            offset: block.ts_offset(),
-        }
+    /// # Errors
+    /// When its clock is so fine that 64 bits hold no second.
+    fn new(block: &InterfaceDescriptionBlock<'_>) -> Result<Self, String> {
+        // The crate knows no powers of two (its `ts_resolution` takes them for too large).
+        let (base, power) =
+            if block.if_tsresol & 0x80 == 0 { (10, block.if_tsresol) } else { (2, block.if_tsresol & 0x7f) };
+        let resolution = u64::checked_pow(base, power.into())
+            .ok_or_else(|| format!("is damaged: an interface counts time in units of {base}^-{power} s"))?;
+        Ok(Self { link: link(block.linktype), resolution, offset: block.ts_offset() })
     }
 
     fn instant(&self, units: u64) -> Instant {

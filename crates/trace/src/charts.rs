@@ -4,11 +4,11 @@
 use figures::{Axis, Bars, Chart, Layer, NamedBar, percent, steps, whole};
 
 use crate::{
+    counted::thousands,
     intervals::{IntervalBar, Intervals},
     positions::{PositionSeries, Share},
     report::Report,
     retransmission::{Half, Heading},
-    text::thousands,
     what_if::WhatIf,
 };
 

@@ -7,6 +7,7 @@ use units::Duration;
 use crate::{
     bars::{bar, edge},
     clusters::{LEAST_SAMPLES, Scale, Split, Usable, two_means},
+    counted::counted,
     options::Options,
     positions::share,
     retransmission::Retransmission,
@@ -182,8 +183,9 @@ const TOO_SOON_NOTED: f64 = 0.02;
 fn too_soon_warning(too_soon: u64, all: usize) -> Option<String> {
     (too_soon as f64 > TOO_SOON_NOTED * all as f64).then(|| {
         format!(
-            "{too_soon} of {all} retransmissions came within half a round trip of the packet before, too soon to answer its loss: they \
-             count as fast ones, but are left out of the clusters"
+            "{too_soon} of {} came within half a round trip of the packet before, too soon to answer its loss: they \
+             count as fast ones, but are left out of the clusters",
+            counted(all as u64, "retransmission")
         )
     })
 }

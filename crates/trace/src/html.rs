@@ -6,9 +6,10 @@ use figures::page::{self, Html, figure, table};
 
 use crate::{
     charts::{self, SERIES},
+    counted::{counted, thousands},
     report::Report,
     retransmission::Half,
-    text::{self, percent, thousands},
+    text::{self, percent},
     what_if::WhatIf,
 };
 
@@ -48,6 +49,10 @@ pub fn html(report: &Report) -> String {
 impl Body<'_> {
     fn thousands(&self, number: &u64) -> String {
         thousands(*number)
+    }
+
+    fn counted(&self, number: &u64, what: &str) -> String {
+        counted(*number, what)
     }
 
     fn loss_rate(&self) -> String {
@@ -110,8 +115,8 @@ fn intervals(report: &Report) -> Option<Html> {
     }
     if intervals.left_out > 0 {
         caption += &format!(
-            " {} retransmissions of connections without a known round trip are not shown.",
-            thousands(intervals.left_out)
+            " Not shown: {} of connections without a known round trip.",
+            counted(intervals.left_out, "retransmission")
         );
     }
     let counts = &report.retransmissions;

@@ -29,6 +29,7 @@ mod charts;
 mod clock;
 mod clusters;
 mod connection;
+mod counted;
 mod direction;
 mod flags;
 mod frame;

@@ -5,6 +5,7 @@ use units::{Duration, Instant};
 
 use crate::{
     clock::Class,
+    counted::counted,
     flags::{FlagCategory, categories},
     grouping::Grouping,
     intervals::Intervals,
@@ -419,22 +420,26 @@ fn tally_warnings(tally: &Tally) -> Vec<String> {
         }
         if let Some((number, count)) = file.unknown_link {
             warnings.push(format!(
-                "{}: {count} packets of link-layer type {number}, which is not supported",
-                file.name
+                "{}: {} of link-layer type {number}, which is not supported",
+                file.name,
+                counted(count, "packet")
             ));
         }
     }
     let packets = &tally.packets;
     if packets.unreadable > 0 {
-        warnings.push(format!("{} packets have headers that are cut off or wrong", packets.unreadable));
+        warnings.push(format!(
+            "{} with headers that are cut off or wrong",
+            counted(packets.unreadable, "packet")
+        ));
     }
     if packets.fragments > 0 {
-        warnings.push(format!("{} fragments of IP packets were left out", packets.fragments));
+        warnings.push(format!("{} of IP packets left out", counted(packets.fragments, "fragment")));
     }
     if tally.backwards > 0 {
         warnings.push(format!(
-            "{} packets are more than a second older than packets before them: give the files in the order of time",
-            tally.backwards
+            "{} more than a second older than packets before: give the files in the order of time",
+            counted(tally.backwards, "packet")
         ));
     }
     if tally.captured_twice >= CAPTURED_TWICE && tally.captured_twice * 2 > tally.again {
@@ -446,8 +451,8 @@ fn tally_warnings(tally: &Tally) -> Vec<String> {
     }
     if tally.connections.evicted > 0 {
         warnings.push(format!(
-            "{} connections were cut because too many were open at a time",
-            tally.connections.evicted
+            "{} cut because too many were open at a time",
+            counted(tally.connections.evicted, "connection")
         ));
     }
     warnings
@@ -475,8 +480,9 @@ fn clock_warning(packets: &SentAgain<'_>) -> Option<String> {
     let unknown = unknown.filter(|&point| point == CapturePoint::Unknown).count();
     (unknown as f64 > UNCLOCKED * all as f64).then(|| {
         format!(
-            "{unknown} of {all} retransmissions belong to connections that show no round trip, such as those with one direction \
-             in the capture: what brought them back is told by silence alone"
+            "{unknown} of {} on connections that show no round trip, such as those with one direction in the capture: what \
+             brought them back is told by silence alone",
+            counted(all as u64, "retransmission")
         )
     })
 }

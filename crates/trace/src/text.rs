@@ -7,6 +7,7 @@ use units::Bytes;
 
 use crate::{
     clusters::{Scale, Split, Usable},
+    counted::{counted, thousands},
     grouping::Grouping,
     options::Method,
     report::{ClassCounts, Report},
@@ -40,19 +41,6 @@ pub fn text(report: &Report) -> String {
         }
     }
     out
-}
-
-/// A number and what it counts.
-pub(crate) fn counted(number: u64, what: &str) -> String {
-    format!("{} {what}{}", thousands(number), if number == 1 { "" } else { "s" })
-}
-
-/// With a comma after every three digits.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|g| str::from_utf8(g).ok()).collect();
-    groups.join(",")
 }
 
 pub(crate) fn percent(share: Option<f64>) -> String {
@@ -198,7 +186,7 @@ fn files(report: &Report, out: &mut String) {
         let _ = write!(out, "{}: ", file.name);
         let _ = match file.format {
             Some(format) => {
-                write!(out, "{format}, {} packets, {}", thousands(file.packets), Bytes(file.bytes))
+                write!(out, "{format}, {}, {}", counted(file.packets, "packet"), Bytes(file.bytes))
             }
             None => write!(out, "not read"),
         };
@@ -214,18 +202,18 @@ fn overview(report: &Report, out: &mut String) {
     let (sent_again, loss) = (&report.retransmissions, &report.loss);
     let _ = writeln!(
         out,
-        "\n{} TCP packets of {} in {:.1} s; {} connections, {} with both directions, {} from their SYN on",
-        thousands(packets.tcp),
+        "\n{} of {} in {:.1} s; {}, {} with both directions, {} from their SYN on",
+        counted(packets.tcp, "TCP packet"),
         thousands(packets.total),
         report.span_ms / 1e3,
-        thousands(connections.total),
+        counted(connections.total, "connection"),
         thousands(connections.paired),
         thousands(connections.from_the_start)
     );
     let _ = writeln!(
         out,
-        "{} retransmissions ({} needless), {} more whose original was not captured; {} lost of {}: {}",
-        thousands(sent_again.seen_before),
+        "{} ({} needless), {} more whose original was not captured; {} lost of {}: {}",
+        counted(sent_again.seen_before, "retransmission"),
         thousands(sent_again.needless),
         thousands(sent_again.original_not_captured),
         thousands(loss.lost),
@@ -246,8 +234,8 @@ fn overview(report: &Report, out: &mut String) {
     let wireshark = &report.wireshark;
     let _ = writeln!(
         out,
-        "\nAs Wireshark counts: {} retransmissions ({} of them fast, {} spurious), {} out of order",
-        thousands(wireshark.retransmission + wireshark.fast + wireshark.spurious),
+        "\nAs Wireshark counts: {} ({} of them fast, {} spurious), {} out of order",
+        counted(wireshark.retransmission + wireshark.fast + wireshark.spurious, "retransmission"),
         thousands(wireshark.fast),
         thousands(wireshark.spurious),
         thousands(wireshark.out_of_order)
@@ -386,15 +374,4 @@ fn verdicts(report: &Report, out: &mut String) {
     let headings =
         ["lost", "packets", "timeouts", "q", "q here", "duplicated", "timeouts avoided", "no room"];
     table(&headings, &rows, out);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_in_threes() {
-        let numbers = [0, 999, 1_000, 12_345_678];
-        assert_eq!(numbers.map(thousands), ["0", "999", "1,000", "12,345,678"]);
-    }
 }

@@ -103,6 +103,58 @@ fn packets_captured_at_two_places_are_noticed() {
     assert_eq!(warned(&same), (false, false));
 }
 
+/// A capture whose interface claims this resolution (`if_tsresol`), and counts by milliseconds.
+fn with_resolution(resolution: u8) -> Report {
+    let packets: Vec<Packet> =
+        packets().into_iter().map(|packet| Packet { at_ns: packet.at_ns / 1_000_000, ..packet }).collect();
+    let mut capture = Capture::with(&packets, Format::PcapNg, Link::Ethernet, 96);
+    let option = capture.windows(5).position(|bytes| bytes == [9, 0, 1, 0, 9]).unwrap();
+    capture[option + 4] = resolution;
+    analyse(&capture, Options::default())
+}
+
+#[test]
+fn clocks_that_count_by_powers_of_two_are_read() {
+    let [tens, twos] = [3, 0x8a].map(with_resolution);
+    assert_eq!((&tens.files[0].error, &twos.files[0].error), (&None, &None));
+    // 1,000 and 1,024 to the second.
+    assert!(tens.span_ms > 1e3, "{}", tens.span_ms);
+    assert!(
+        (twos.span_ms - tens.span_ms * 1_000.0 / 1_024.0).abs() < 1.0,
+        "{} {}",
+        tens.span_ms,
+        twos.span_ms
+    );
+}
+
+#[test]
+fn a_clock_too_fine_for_any_time_is_damage() {
+    for (resolution, unit) in [(0xff, "2^-127"), (100, "10^-100"), (20, "10^-20"), (0xc0, "2^-64")] {
+        let error = with_resolution(resolution).files[0].error.clone().unwrap();
+        assert!(error.contains(&format!("counts time in units of {unit} s")), "{error}");
+    }
+    for finest in [19, 0xbf] {
+        assert_eq!(with_resolution(finest).files[0].error, None);
+    }
+}
+
+#[test]
+fn one_is_one() {
+    let told = |packets: &[Packet]| text(&analyse(&Capture::of(packets), Options::default()));
+    let one = told(&packets()[..1]);
+    assert!(
+        one.contains(" 1 packet, ") && one.contains("\n1 TCP packet of 1 in 0.0 s; 1 connection, "),
+        "{one}"
+    );
+    let all = packets();
+    let one =
+        (2..).map(|end| told(&all[..end])).find(|told| !told.contains("\n0 retransmissions (")).unwrap();
+    assert!(
+        one.contains("\n1 retransmission (") && one.contains("As Wireshark counts: 1 retransmission ("),
+        "{one}"
+    );
+}
+
 #[test]
 fn a_directory_is_said_to_be_one() {
     struct Folder;

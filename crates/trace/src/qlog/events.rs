@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::text::thousands;
+use crate::counted::thousands;
 
 /// What kind of event it is; each has its own part of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,12 +30,17 @@ impl Kind {
         }
     }
 
-    fn plural(self) -> &'static str {
-        match self {
-            Self::Connection => "events of the connection",
-            Self::Path => "events of paths",
-            Self::Validation => "events of validation",
-            Self::Timeout => "probe timeouts",
+    /// What so many of them are called.
+    fn named(self, count: u64) -> &'static str {
+        match (self, count) {
+            (Self::Connection, 1) => "event of the connection",
+            (Self::Connection, _) => "events of the connection",
+            (Self::Path, 1) => "event of paths",
+            (Self::Path, _) => "events of paths",
+            (Self::Validation, 1) => "event of validation",
+            (Self::Validation, _) => "events of validation",
+            (Self::Timeout, 1) => "probe timeout",
+            (Self::Timeout, _) => "probe timeouts",
         }
     }
 }
@@ -90,7 +95,8 @@ impl Events {
         for (kind, part) in Kind::ALL.into_iter().zip(&self.parts) {
             all.extend(part.first.iter().chain(&part.last).cloned());
             if let (Some((number, after)), true) = (part.first.last(), part.left_out > 0) {
-                let text = format!("{} more {} are left out here", thousands(part.left_out), kind.plural());
+                let text =
+                    format!("{} more {} left out here", thousands(part.left_out), kind.named(part.left_out));
                 all.push((*number, Event { at_ms: after.at_ms, path: None, text }));
             }
         }
@@ -116,10 +122,7 @@ mod tests {
         let list = events.list();
         let texts: Vec<&str> = list.iter().map(|event| event.text.as_str()).collect();
         assert_eq!(texts.len(), 2 * Kind::Timeout.kept() + 2);
-        assert_eq!(
-            texts[39..42],
-            ["timeout 39", "9,920 more probe timeouts are left out here", "timeout 9960"]
-        );
+        assert_eq!(texts[39..42], ["timeout 39", "9,920 more probe timeouts left out here", "timeout 9960"]);
         assert_eq!((texts[0], *texts.last().unwrap()), ("timeout 0", "closed"));
     }
 }

@@ -13,7 +13,7 @@ use super::{
     cells::{Summary, cells, ends},
     view::{MOST_PATHS, PathView, Totals},
 };
-use crate::text::thousands;
+use crate::counted::{counted, thousands};
 
 /// Intervals of a rate.
 const INTERVALS: usize = 120;
@@ -44,7 +44,7 @@ impl Body<'_> {
     }
 
     fn records(&self) -> String {
-        thousands(self.view.records)
+        counted(self.view.records, "event")
     }
 }
 
@@ -67,14 +67,14 @@ fn warnings(view: &QlogView) -> Vec<String> {
     let mut warnings = Vec::new();
     warnings.extend(view.last_record.clone());
     if view.left_out > 0 {
-        warnings.push(format!("{} events of further paths are left out", thousands(view.left_out)));
+        warnings.push(format!("{} of further paths left out", counted(view.left_out, "event")));
     }
     if view.not_understood > 0 {
-        warnings.push(format!("{} events are of other kinds and left out", thousands(view.not_understood)));
+        warnings.push(format!("{} of other kinds left out", counted(view.not_understood, "event")));
     }
     let events = view.events.left_out();
     if events > 0 {
-        let text = format!("{} events are not in the list, which says where", thousands(events));
+        let text = format!("{} not in the list, which says where", counted(events, "event"));
         warnings.push(text);
     }
     warnings
