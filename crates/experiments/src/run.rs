@@ -135,7 +135,7 @@ impl Scenario {
         Ok(Self {
             faults,
             balancing: own_balancing.or(keys.named("balancing", BALANCING)?).unwrap_or_default(),
-            limit: Duration::from_secs_f64(keys.float("limit_s", 0.0..=1e9)?.unwrap_or(1e6)),
+            limit: Duration::from_secs_f64(keys.float("limit_s", 1e-6..=1e9)?.unwrap_or(1e6)),
             sample: keys.float("sample_ms", 0.001..=1e6)?.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             follow,
             workload: traffic,

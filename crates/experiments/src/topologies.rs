@@ -72,6 +72,7 @@ pub(crate) fn line(keys: &mut Keys<'_>, key: &'static str, mut line: Line) -> Re
     if let Some(delay) = keys.float("delay_us", 0.0..=1e7)? {
         line.delay = Duration::from_secs_f64(delay / 1e6);
     }
+    keys.one_of("queue_packets", "queue_bytes")?;
     if let Some(bytes) = keys.int("queue_bytes", 0..=1 << 40)? {
         line.queue = QueueLimit::Bytes(bytes);
     }

@@ -70,6 +70,26 @@ fn looking_at_windows_changes_nothing_else() {
 }
 
 #[test]
+fn a_plan_says_one_thing_once_and_runs_for_some_time() {
+    for (from, to, said) in [
+        (
+            "queue_bdp = 1",
+            "queue_packets = 30, queue_bdp = 1",
+            "`topology.queue_bdp` is 1: it must be left out where `topology.queue_packets` is given",
+        ),
+        (
+            "queue_bdp = 1",
+            "bottleneck = { queue_bytes = 9_000, queue_packets = 30 }",
+            "`topology.bottleneck.queue_bytes` is 9000: it must be left out where `topology.bottleneck.queue_packets` is given",
+        ),
+        ("limit_s = 100", "limit_s = 0", "`limit_s` is 0: it must be a number from 0.000001 to 1000000000"),
+    ] {
+        let error = Plan::parse("test", &SHARING.replace(from, to), Scale::Quick).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
 fn a_video_runs_dry_over_tcp_and_not_over_ctcp() {
     let plan = plan(
         r#"

@@ -165,6 +165,20 @@ impl<'a> Keys<'a> {
         Ok(self.read(key, |_| true, "a list of texts")?.unwrap_or_default())
     }
 
+    /// Refuses two keys that both say the same thing.
+    ///
+    /// # Errors
+    /// If both are there.
+    pub fn one_of(&mut self, one: &'static str, other: &'static str) -> Result<(), PlanError> {
+        match (self.look(one), self.look(other)) {
+            (Some(_), Some(found)) => {
+                let allowed = format!("left out where `{}` is given", self.path(one));
+                self.wrong(other, found, allowed)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A table below, empty if it is not there.
     ///
     /// # Errors
@@ -261,6 +275,18 @@ mod tests {
             text(keys.finish().unwrap_err()),
             "there is no key `scheme[2].odd`: here are n, name, flag, below, title"
         );
+    }
+
+    #[test]
+    fn one_thing_is_said_once() {
+        let table = table("packets = 20\nbytes = 30_000");
+        let mut keys = Keys::new(&table, "line");
+        assert_eq!(keys.one_of("packets", "times"), Ok(()));
+        assert_eq!(
+            keys.one_of("packets", "bytes").unwrap_err().to_string(),
+            "`line.bytes` is 30000: it must be left out where `line.packets` is given"
+        );
+        assert_eq!(keys.finish(), Ok(()), "they are known");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     let pairs = keys.count("pairs", 1..=100_000)?.unwrap_or(1);
     let rtt = Duration::from_secs_f64(keys.float("rtt_us", 0.0..=1e8)?.unwrap_or(100.0) / 1e6);
     let rate = keys.float("rate_mbps", 0.001..=1e6)?.unwrap_or(1_000.0);
+    keys.one_of("queue_packets", "queue_bdp")?;
     let queue = keys.count("queue_packets", 1..=u32::MAX)?.unwrap_or(100);
     let bdp = rate * 1e6 * rtt.as_secs_f64() / 8.0 / 1_500.0;
     let queue =
