@@ -6,6 +6,7 @@ use crate::{
     Axis, Picture, Size,
     chart::{Drawn, element, into_text},
     dress::{self, AXIS, GRID, TEXT, fill},
+    whisker::{Along, CAP, Whisker},
 };
 
 /// A bar.
@@ -89,9 +90,13 @@ impl Bars<'_> {
             drawn.set_margin(5, 5, 0, 0);
             chart.draw_series([drawn])?;
             if let Some((low, high)) = bar.between {
-                let [low, high] = [low, high].map(|x| x.clamp(self.x.range.0, self.x.range.1));
-                let row = SegmentValue::CenterOf(row);
-                chart.draw_series([ErrorBar::new_horizontal(row, low, bar.value, high, TEXT.filled(), 8)])?;
+                let whisker = Whisker::new(Along::Horizontal, self.x.range, [low, bar.value, high]);
+                let (row, style) = (SegmentValue::CenterOf(row), TEXT.filled());
+                if whisker.is_whole() {
+                    chart.draw_series([ErrorBar::new_horizontal(row, low, bar.value, high, style, CAP)])?;
+                } else {
+                    whisker.draw(&mut chart, |x| (x, row.clone()), style)?;
+                }
             }
         }
         root.present()?;

@@ -12,6 +12,7 @@ use crate::{
     Picture, Size,
     dress::{self, AXIS, GRID, TEXT, fill, line},
     labels::short,
+    whisker::{Along, CAP, Whisker},
 };
 
 /// One axis.
@@ -266,12 +267,16 @@ impl Chart<'_> {
                 chart.draw_series(points.iter().map(dot))?;
             }
             Layer::ErrorBars { series, bars } => {
-                let bar = |bar: &ErrorBar| {
-                    let [low, mid, high] = [bar.low, bar.y, bar.high].map(|y| clamp(&self.y, y));
-                    let style = fill(*series).filled();
-                    plotters::element::ErrorBar::new_vertical(bar.x, low, mid, high, style, 8)
-                };
-                chart.draw_series(bars.iter().map(bar))?;
+                let style = fill(*series).filled();
+                for ErrorBar { x, y, low, high } in bars {
+                    let whisker = Whisker::new(Along::Vertical, self.y.range, [*low, *y, *high]);
+                    if whisker.is_whole() {
+                        let bar = plotters::element::ErrorBar::new_vertical(*x, *low, *y, *high, style, CAP);
+                        chart.draw_series([bar])?;
+                    } else {
+                        whisker.draw(chart, |y| (*x, y), style)?;
+                    }
+                }
             }
             Layer::Bar { series, from, to, height } => {
                 let corners = [(clamp(&self.x, *from), clamp(&self.y, 0.0)), (*to, *height)];

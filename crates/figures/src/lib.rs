@@ -4,7 +4,8 @@
 //! [`Chart`] draws lines, dots, error bars and histograms over axes that may be logarithmic,
 //! [`Bars`] horizontal bars with names; a [`Blank`] says why there is neither. All come in two
 //! dresses: for a [`page`], where styles give the colours and light and dark backgrounds work, and
-//! on a [`Sheet`], a file of its own with title, panels and key.
+//! on a [`Sheet`], a file of its own with title, panels and key. An error bar that the axis cuts off
+//! ends in an arrow there instead of a cap.
 //!
 //! A [`page`] needs nothing from elsewhere; a [`TextTable`] is for a terminal; a [`Summary`] is
 //! what a set of times comes to.
@@ -36,6 +37,7 @@ mod sheet;
 mod size;
 mod summary;
 mod text_table;
+mod whisker;
 
 pub use bars::{Bars, NamedBar};
 pub use blank::Blank;
