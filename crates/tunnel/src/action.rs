@@ -23,7 +23,8 @@ pub enum Action {
     /// Write this packet to the device instead.
     Reply(Vec<u8>),
     /// A program wants a connection: ask for it, then call [`grant`](crate::Engine::grant) or
-    /// [`refuse`](crate::Engine::refuse).
+    /// [`refuse`](crate::Engine::refuse). Another may have been
+    /// [`displaced`](crate::Engine::displaced).
     Connect {
         /// Its name from now on.
         id: FlowId,

@@ -6,7 +6,7 @@ use units::Instant;
 
 use crate::{
     Action, Counters, Dropped, Echo, FlowId, Refusal, UdpPacket, checksum,
-    flows::{Ends, Flows, State},
+    flows::{Ends, Flows, Gone, State},
     packet::{self, ACK, FIN, ICMP, ICMPV6, Packet, RST, SYN, TCP, Tcp, UDP},
     replies, rewrite,
 };
@@ -16,6 +16,10 @@ const DNS: u16 = 53;
 /// Headers of a SYN, options and all: 60 bytes each of IPv4 and TCP, or more with extension
 /// headers.
 const LONGEST_SYN: usize = 256;
+
+/// Of how many flows one may be half open, and how many may be in any case.
+const HALF_OPEN: usize = 8;
+const LEAST_HALF_OPEN: usize = 8;
 
 /// The two ends of the device, for one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +40,8 @@ pub struct Config {
     pub v4: Addresses,
     /// For IPv6.
     pub v6: Addresses,
-    /// TCP flows at a time, 1 to 32,255.
+    /// TCP flows at a time, 1 to 32,255. An eighth of them, or eight, may be asked for and not open
+    /// yet: the oldest goes for a new one, so that a flood of SYNs keeps nobody out.
     pub most_flows: usize,
 }
 
@@ -47,12 +52,15 @@ pub struct Engine {
     config: Config,
     flows: Flows,
     counters: Counters,
+    /// Who had to go for the latest flow, until somebody asks.
+    displaced: Option<FlowId>,
 }
 
 impl Engine {
     /// An engine without flows.
     pub fn new(config: Config) -> Self {
-        Self { flows: Flows::new(config.most_flows), config, counters: Counters::default() }
+        let flows = Flows::new(config.most_flows, (config.most_flows / HALF_OPEN).max(LEAST_HALF_OPEN));
+        Self { config, flows, counters: Counters::default(), displaced: None }
     }
 
     /// Counts of everything so far.
@@ -162,7 +170,7 @@ impl Engine {
             }
             State::Asking { .. } if begins => {
                 // The last one counts: its number is what the program expects an answer to.
-                flow.state = State::Asking { syn: held(bytes, packet, tcp)? };
+                self.flows.hold(port, held(bytes, packet, tcp)?);
                 return Err(Dropped::Repeated);
             }
             State::Asking { .. } => return Err(Dropped::Unknown),
@@ -175,7 +183,7 @@ impl Engine {
             SocketAddr::new(addresses.device, addresses.listener),
         );
         if tcp.flags & RST != 0 && flow.state == State::Opening {
-            (flow.state, flow.since) = (State::Closing, now);
+            self.flows.enter(port, State::Closing, now);
             return Ok(Action::Cancel { id, write: packet.end });
         }
         Ok(Action::Write(packet.end))
@@ -197,9 +205,19 @@ impl Engine {
             return Err(Dropped::Malformed);
         }
         let syn = held(bytes, packet, tcp)?;
-        let (id, made_room) = self.flows.begin(ends, syn, now).ok_or(Dropped::Full)?;
-        self.counters.forgotten += u64::from(made_room);
+        let (id, gone) = self.flows.begin(ends, syn, now).ok_or(Dropped::Full)?;
+        self.counters.forgotten += u64::from(gone.is_some());
+        self.displaced = match gone {
+            Some(Gone::HalfOpen(id)) => Some(id),
+            _ => None,
+        };
         Ok(Action::Connect { id, program: ends.program, remote: ends.remote })
+    }
+
+    /// The flow, asked for and not open yet, that had to go for the one of the latest
+    /// [`Connect`](Action::Connect): nobody need wait for it any more.
+    pub fn displaced(&mut self) -> Option<FlowId> {
+        self.displaced.take()
     }
 
     /// Of a connection from before the tunnel, or one that was forgotten: its owner should know.
@@ -214,10 +232,10 @@ impl Engine {
     /// The destination has answered: the packet to write to the device, for the listener. `None`
     /// if the program has given up.
     pub fn grant(&mut self, id: FlowId, now: Instant) -> Option<Vec<u8>> {
-        let flow = self.flows.get(id)?;
-        let State::Asking { syn } = &mut flow.state else { return None };
-        let mut syn = std::mem::take(syn);
-        (flow.state, flow.since) = (State::Opening, now);
+        if !matches!(self.flows.get(id)?.state, State::Asking { .. }) {
+            return None;
+        }
+        let State::Asking { mut syn } = self.flows.enter(id.port, State::Opening, now)? else { return None };
         let addresses = *self.addresses(Packet::read(&syn).ok()?.source);
         let packet = Packet::read(&syn).ok()?;
         let peer = SocketAddr::new(addresses.peer, id.port);
@@ -250,20 +268,17 @@ impl Engine {
         if flow.state != State::Opening {
             return None;
         }
-        (flow.state, flow.since) = (State::Open, now);
-        Some(FlowId { port: from.port(), number: flow.number })
+        let id = FlowId { port: from.port(), number: flow.number };
+        self.flows.enter(id.port, State::Open, now);
+        Some(id)
     }
 
     /// Whoever carried a connection is done with it; its last packets still pass.
     pub fn closed(&mut self, id: FlowId, now: Instant) {
-        if let Some(flow) = self.flows.get(id)
-            && flow.state != State::Closing
-        {
-            if matches!(flow.state, State::Asking { .. }) {
-                self.flows.remove(id);
-            } else {
-                (flow.state, flow.since) = (State::Closing, now);
-            }
+        match self.flows.get(id).map(|flow| &flow.state) {
+            None | Some(State::Closing) => {}
+            Some(State::Asking { .. }) => _ = self.flows.remove(id),
+            Some(_) => _ = self.flows.enter(id.port, State::Closing, now),
         }
     }
 

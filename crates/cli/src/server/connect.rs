@@ -32,7 +32,14 @@ pub(super) async fn serve(
     let live = shared.tally.live();
     let (began, mut timed) = (Instant::now(), Timed::new(live, Protocol::Tcp));
     timed.ends(Outcome::Refused);
-    let connected = tokio::time::timeout(limit, connect(target, shared, allowance)).await;
+    let connected = tokio::select! {
+        connected = tokio::time::timeout(limit, connect(target, shared, allowance)) => connected,
+        // Whoever has given up makes room for another at once.
+        _ = send.stopped() => {
+            timed.ends(Outcome::Broken);
+            return debug!(%target, "given up before it was there");
+        }
+    };
     let (tcp, _room) = match connected {
         Ok(Ok(connected)) => connected,
         Ok(Err(reply)) => {
@@ -160,7 +167,7 @@ mod tests {
     use crate::{
         accounts::Account,
         destination::DestinationPolicy::{self, *},
-        server::test_shared,
+        server::{means::Means, names::Names, test_shared},
     };
 
     async fn resolved(target: &str, policy: DestinationPolicy) -> Result<Vec<SocketAddr>, Reply> {
@@ -179,6 +186,26 @@ mod tests {
             reply.text
         );
         assert!(!resolved("localhost:80", AllowPrivate).await.unwrap().is_empty());
+    }
+
+    /// What is asked for as long as nobody answers takes room from others.
+    #[tokio::test]
+    async fn who_has_given_up_is_not_connected_for() {
+        let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let mut shared = test_shared(AllowPrivate);
+        shared.means = Means::new(1_024, 256, Names::new(&[silent.local_addr().unwrap()]));
+        let (_client, (mut send, receive), server) = crate::association::tests::connected().await;
+        send.write_all(b"x").await.unwrap();
+        let streams = server.accept_bi().await.unwrap();
+        let allowance = shared.means.allowance(Account::unlimited());
+        let target: Target = "slow.example:80".parse().unwrap();
+        let gives_up = async {
+            silent.recv(&mut [0; 512]).await.unwrap();
+            drop((send, receive));
+        };
+        tokio::join!(serve(&target, streams, &shared, &allowance), gives_up);
+        let times = &shared.tally.live().times;
+        assert_eq!(times.count(Protocol::Tcp, Outcome::Broken), 1, "it is not the name that ended it");
     }
 
     #[tokio::test]

@@ -135,6 +135,20 @@ impl Drop for Timed {
 }
 
 impl Times {
+    /// How many requests ended so.
+    #[cfg(test)]
+    pub(crate) fn count(&self, protocol: Protocol, outcome: Outcome) -> u64 {
+        use prometheus_client::{encoding::text, registry::Registry};
+        let mut registry = Registry::default();
+        registry.register("requests", "", self.requests.clone());
+        let mut out = String::new();
+        text::encode(&mut out, &registry).expect("text takes everything");
+        let name =
+            format!("requests_count{{protocol=\"{}\",outcome=\"{}\"}} ", protocol.name(), outcome.name());
+        let count = out.lines().find_map(|line| line.strip_prefix(&name));
+        count.map_or(0, |count| count.parse().expect("it is a number"))
+    }
+
     /// Connecting to a destination that began then has come to this.
     pub(crate) fn connected(&self, began: Instant, status: Status) {
         let outcome = match status {

@@ -37,7 +37,8 @@ use crate::{
 };
 
 /// TCP connections at a time, with those that end; the server grants fewer to a client unless told
-/// otherwise.
+/// otherwise. The eighth of it that may be half open is half of that, so that one that is asked for
+/// need not wait for those before it.
 const MOST_FLOWS: usize = 4_096;
 /// Packets read from the device before others get their turn.
 const ROUND: usize = 64;
@@ -218,7 +219,12 @@ impl Carrier {
             Action::Connect { id, program, remote } => {
                 debug!(%program, %remote, "asks for a connection");
                 let (sender, accepted) = oneshot::channel();
-                self.waiting().insert(id, sender);
+                let displaced = self.engine().displaced();
+                let mut waiting = self.waiting();
+                // Whoever waits for it wakes up.
+                displaced.map(|displaced| waiting.remove(&displaced));
+                waiting.insert(id, sender);
+                drop(waiting);
                 tokio::spawn(self.clone().carry(id, remote, accepted));
             }
             Action::Cancel { id, write } => {

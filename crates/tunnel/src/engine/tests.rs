@@ -14,7 +14,8 @@ fn config() -> Config {
         peer: peer.parse().unwrap(),
         listener: 9,
     };
-    Config { v4: addresses("198.18.0.1", "198.18.0.2"), v6: addresses("fd6d::1", "fd6d::2"), most_flows: 4 }
+    let (v4, v6) = (addresses("198.18.0.1", "198.18.0.2"), addresses("fd6d::1", "fd6d::2"));
+    Config { v4, v6, most_flows: 4 }
 }
 
 fn engine() -> Engine {
@@ -180,20 +181,50 @@ fn what_belongs_to_no_flow_is_reset() {
     ask(&mut engine, PROGRAM, "198.18.0.2:53");
 }
 
+/// Of `remote` from its wish until the listener has accepted.
+fn open(engine: &mut Engine, remote: &str) -> FlowId {
+    let id = ask(engine, PROGRAM, remote);
+    engine.grant(id, NOW).unwrap();
+    assert_eq!(engine.accepted(format!("198.18.0.2:{}", id.port).parse().unwrap(), NOW), Some(id));
+    id
+}
+
 #[test]
-fn a_full_table_takes_no_more_and_counts_it() {
+fn a_table_full_of_connections_takes_no_more_and_counts_it() {
     let mut engine = engine();
     let remote = |n: usize| format!("192.0.2.7:{}", 100 + n);
-    let ids: Vec<_> = (0..4).map(|n| ask(&mut engine, PROGRAM, &remote(n))).collect();
+    let ids: Vec<_> = (0..4).map(|n| open(&mut engine, &remote(n))).collect();
     let more = engine.handle(&mut segment(PROGRAM, &remote(4), SYN, 7, &[]), NOW);
     assert_eq!(more, Action::Drop(Dropped::Full));
-    engine.grant(ids[2], NOW).unwrap();
     engine.closed(ids[2], NOW);
-    ask(&mut engine, PROGRAM, &remote(5));
+    let id = ask(&mut engine, PROGRAM, &remote(5));
     let counters = engine.counters();
     assert_eq!((counters.dropped(Dropped::Full), counters.forgotten, counters.flows), (1, 1, 4));
-    engine.closed(ids[0], NOW);
+    engine.closed(id, NOW);
     assert_eq!(engine.counters().flows, 3, "who asked and went away holds no place");
+}
+
+/// SYNs to where nobody answers, as fast as somebody likes.
+#[test]
+fn a_flood_of_requests_keeps_nobody_out() {
+    let mut engine = Engine::new(Config { most_flows: 16, ..config() });
+    let open = open(&mut engine, REMOTE);
+    let mut flood = (0..1_000u16).map(|n| {
+        let id = ask(&mut engine, PROGRAM, &format!("203.0.113.9:{}", n + 1));
+        (id, engine.displaced())
+    });
+    let first: Vec<_> = flood.by_ref().take(LEAST_HALF_OPEN).collect();
+    assert!(first.iter().all(|(_, displaced)| displaced.is_none()));
+    assert_eq!(flood.next().unwrap().1, Some(first[0].0), "the oldest");
+    assert_eq!(flood.count(), 999 - LEAST_HALF_OPEN);
+    assert_eq!(engine.grant(first[0].0, NOW), None);
+    let (flows, forgotten) = (engine.counters().flows, engine.counters().forgotten);
+    assert_eq!((flows, forgotten), (9, 992), "the one that is open stays");
+    let id = ask(&mut engine, PROGRAM, "192.0.2.8:443");
+    assert!(engine.grant(id, NOW).is_some(), "it is asked for at once");
+    let mut data = segment(PROGRAM, REMOTE, ACK, 8, b"x");
+    assert_eq!(engine.handle(&mut data, NOW), Action::Write(data.len()));
+    engine.closed(open, NOW);
 }
 
 #[test]
