@@ -78,7 +78,7 @@ pub struct TunnelArgs {
     /// stopping it properly ends that, as does the next start without this option. Needs `nft`.
     #[arg(long)]
     pub kill_switch: bool,
-    /// Only take off the kill switch that a killed program left behind.
+    /// Only take off the kill switch that a killed program left behind; refused while a tunnel runs.
     #[arg(long, conflicts_with_all = ["invitation", "kill_switch"])]
     pub remove_kill_switch: bool,
 }

@@ -15,6 +15,7 @@ use crate::{
     console::say,
     descriptors,
     failure::{Failure, io_reason},
+    interfaces::interface_exists,
     invitation::Invitation,
     target::{Host, Target},
     tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, own_addresses, remove_kill_switch},
@@ -22,9 +23,7 @@ use crate::{
 
 pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure> {
     if args.remove_kill_switch {
-        remove_kill_switch()?;
-        say("the kill switch is off");
-        return Ok(());
+        return take_off_kill_switch();
     }
     descriptors::raise();
     let reloading = Reloading::new(reload);
@@ -83,6 +82,19 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     drop(machine);
     uplink.say_goodbye().await;
     ended
+}
+
+/// Takes off what a killed program left behind. One that runs has it for a reason, and takes it off
+/// by itself.
+fn take_off_kill_switch() -> Result<(), Failure> {
+    if interface_exists(TUN) {
+        let wrong = format_args!("`mendpath tunnel` runs on this machine: it has the device {TUN}");
+        let next = "Stop it, which takes its kill switch off, and start it without --kill-switch";
+        return Err(Failure::usage("refusing to take off the kill switch", wrong, next));
+    }
+    remove_kill_switch()?;
+    say("the kill switch is off");
+    Ok(())
 }
 
 fn describe(plan: &Plan) -> String {

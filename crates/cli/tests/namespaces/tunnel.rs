@@ -324,6 +324,10 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
         let mut heard = [0; 5];
         far.read_exact(&mut heard).unwrap();
         assert_eq!(&heard, b"still", "a connection of before goes on");
+        let mut off = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+        let off = bed.at_client(|| off.args(["tunnel", "--remove-kill-switch"]).output().unwrap());
+        let said = String::from_utf8_lossy(&off.stderr);
+        assert!(off.status.code() == Some(2) && said.contains("refusing to take off"), "{said}");
         if killed {
             tunnel.kill().unwrap();
         } else {
