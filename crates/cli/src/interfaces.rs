@@ -193,7 +193,9 @@ fn wanted(specs: &[PathSpec], have: &[LocalAddress], routes: &Routes, server: So
 fn has_address(have: &[LocalAddress], ip: IpAddr, server: SocketAddr) -> bool {
     // All of 127.0.0.0/8 is local, though interfaces list 127.0.0.1 alone.
     let loopback = ip.is_loopback() && server.ip().is_loopback();
-    ip.is_ipv4() == server.is_ipv4() && (loopback || have.iter().any(|local| local.up && local.ip == ip))
+    let leads_there = !ip.is_loopback() || loopback;
+    let have_it = || have.iter().any(|local| local.up && local.ip == ip);
+    ip.is_ipv4() == server.is_ipv4() && leads_there && (loopback || have_it())
 }
 
 fn best_address(have: &[LocalAddress], interface: &str, server: SocketAddr) -> Option<IpAddr> {
@@ -201,11 +203,32 @@ fn best_address(have: &[LocalAddress], interface: &str, server: SocketAddr) -> O
 }
 
 /// Up, of the server's family, and with a scope that reaches it.
-fn suits(local: &LocalAddress, server: SocketAddr) -> bool {
+pub(crate) fn suits(local: &LocalAddress, server: SocketAddr) -> bool {
     local.up
         && local.ip.is_ipv4() == server.is_ipv4()
         && is_link_local(local.ip) == is_link_local(server.ip())
         && (!local.ip.is_loopback() || server.ip().is_loopback())
+}
+
+/// Why what `--path` names is no path to the server, in words.
+pub(crate) fn hindrance(spec: &PathSpec, have: &[LocalAddress], server: SocketAddr) -> String {
+    let is_named = |local: &&LocalAddress| match spec {
+        PathSpec::Address(ip) => local.ip == *ip,
+        PathSpec::Interface(name) => local.interface == *name,
+    };
+    let named: Vec<&LocalAddress> = have.iter().filter(is_named).collect();
+    let up = || named.iter().filter(|local| local.up);
+    let of_family = || up().filter(|local| local.ip.is_ipv4() == server.is_ipv4());
+    match spec {
+        PathSpec::Address(_) if named.is_empty() => format!("this machine does not have the address {spec}"),
+        PathSpec::Interface(_) if named.is_empty() => format!("there is no interface {spec} with an address"),
+        _ if up().next().is_none() => format!("{spec} is down"),
+        _ if of_family().next().is_none() => format!("{spec} is not of the family of the server's address"),
+        _ if of_family().all(|local| local.ip.is_loopback()) => {
+            format!("{spec} is loopback, which leads to this machine alone")
+        }
+        _ => format!("{spec} leads no further than its own link"),
+    }
 }
 
 fn is_link_local(ip: IpAddr) -> bool {
@@ -334,7 +357,29 @@ mod tests {
             ["wlan0 (192.168.1.5)", "wlan0 (192.168.1.5) #2"]
         );
         assert_eq!(names(&["127.0.0.2", "127.0.0.3"], "127.0.0.1:1"), ["127.0.0.2", "127.0.0.3"]);
-        assert_eq!(names(&["127.0.0.2"], "198.51.100.1:1"), [""; 0]);
+        for loopback in ["127.0.0.2", "127.0.0.1", "lo"] {
+            assert_eq!(names(&[loopback], "198.51.100.1:1"), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_and_is_no_path_is_told_why() {
+        for (spec, why) in [
+            ("lo", "lo is loopback, which leads to this machine alone"),
+            ("127.0.0.1", "127.0.0.1 is loopback, which leads to this machine alone"),
+            ("eth0", "eth0 is down"),
+            ("172.16.0.3", "172.16.0.3 is down"),
+            ("wwan9", "there is no interface wwan9 with an address"),
+            ("192.0.2.77", "this machine does not have the address 192.0.2.77"),
+            ("2001:db8:1::5", "2001:db8:1::5 is not of the family of the server's address"),
+        ] {
+            let told = hindrance(&spec.parse().unwrap(), &machine(), "198.51.100.1:1".parse().unwrap());
+            assert_eq!(told, why);
+        }
+        let told =
+            |spec: &str| hindrance(&spec.parse().unwrap(), &machine(), "[2001:db8::1]:1".parse().unwrap());
+        assert_eq!(told("wwan0"), "wwan0 is not of the family of the server's address");
+        assert_eq!(told("fe80::5"), "fe80::5 leads no further than its own link");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     backoff::{Backoff, pause},
     failure::{Failure, io_reason},
     identity::CERTIFICATE_NAME,
-    interfaces::{PathSpec, WantedPath, local_addresses, usable_paths},
+    interfaces::{LocalAddress, PathSpec, WantedPath, hindrance, local_addresses, suits, usable_paths},
     invitation::Invitation,
     protocol::{ALPN, Hello, MAX_MESSAGE, Reply, Status, read_frame, write_frame},
     target::{Host, Target},
@@ -383,29 +383,26 @@ pub(crate) async fn show_token(
     }
 }
 
-/// What to say when nothing that was asked for exists.
+/// What to say when nothing that was asked for leads to the server.
 fn no_path(specs: &[PathSpec], server: SocketAddr) -> Failure {
     let have = local_addresses().unwrap_or_default();
-    let list: Vec<_> = have
-        .iter()
-        .filter(|local| local.ip.is_ipv4() == server.is_ipv4())
-        .map(|local| format!("{} ({}{})", local.interface, local.ip, if local.up { "" } else { ", down" }))
-        .collect();
-    let list = if list.is_empty() { "none of that family".to_owned() } else { list.join(", ") };
-    let wanted: Vec<_> = specs.iter().map(ToString::to_string).collect();
     let tried = format!("cannot reach {server}");
-    match wanted.as_slice() {
-        [] => Failure::new(
-            tried,
-            format_args!("no interface is up for it; there are: {list}"),
-            "Connect this machine to a network",
-        ),
-        _ => Failure::new(
-            tried,
-            format_args!("no interface or local address {} is usable; there are: {list}", wanted.join(", ")),
-            "Name one of these with --path, or leave it out to use all",
-        ),
+    let why: Vec<_> = specs.iter().map(|spec| hindrance(spec, &have, server)).collect();
+    let usable: Vec<_> = have.iter().filter(|local| suits(local, server)).map(named).collect();
+    if !specs.is_empty() && !usable.is_empty() {
+        let wrong = format_args!("{}; there are: {}", why.join(", "), usable.join(", "));
+        return Failure::new(tried, wrong, "Name one of these with --path, or leave it out to use all");
     }
+    let none = "no interface is up for it".to_owned();
+    let why = why.into_iter().chain([none]).collect::<Vec<_>>().join(", ");
+    let of_family = have.iter().filter(|local| local.ip.is_ipv4() == server.is_ipv4());
+    let list: Vec<_> = of_family.map(named).collect();
+    let list = if list.is_empty() { "none of that family".to_owned() } else { list.join(", ") };
+    Failure::new(tried, format_args!("{why}; there are: {list}"), "Connect this machine to a network")
+}
+
+fn named(local: &LocalAddress) -> String {
+    format!("{} ({}{})", local.interface, local.ip, if local.up { "" } else { ", down" })
 }
 
 #[cfg(test)]
@@ -414,12 +411,12 @@ mod tests {
 
     #[test]
     fn a_missing_interface_is_named_beside_what_exists() {
-        let failure = no_path(&[PathSpec::Interface("wwan9".into())], "198.51.100.1:4433".parse().unwrap());
-        let text = failure.to_string();
-        assert!(
-            text.contains("local address wwan9 is usable; there are: ") && text.contains("127.0.0.1"),
-            "{text}"
-        );
+        let to = |server: &str| {
+            no_path(&[PathSpec::Interface("wwan9".into())], server.parse().unwrap()).to_string()
+        };
+        let text = to("127.0.0.1:4433");
+        let why = "there is no interface wwan9 with an address; there are: ";
+        assert!(text.contains(why) && text.contains("127.0.0.1"), "{text}");
         assert!(!text.contains('\n'));
     }
 }
