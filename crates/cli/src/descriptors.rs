@@ -27,6 +27,26 @@ pub fn raise() -> usize {
     limit()
 }
 
+/// With fewer, a browser alone uses them up.
+pub(crate) const FEW: usize = 512;
+
+/// Raises the limit as far as it goes, and tells the user of a program that is to carry connections
+/// if that is not far.
+pub(crate) fn raise_for_connections() {
+    if let Some(warning) = warning(raise()) {
+        say(warning);
+    }
+}
+
+fn warning(limit: usize) -> Option<String> {
+    (limit < FEW).then(|| {
+        format!(
+            "warning: only {limit} files may be open at a time, and each connection needs one; raise the limit of open \
+             files (`ulimit -n`, LimitNOFILE of the service)"
+        )
+    })
+}
+
 /// The present limit.
 pub fn limit() -> usize {
     let current = getrlimit(Resource::Nofile).current.unwrap_or(MOST).min(MOST);
@@ -48,6 +68,12 @@ pub(crate) fn tell_of_shortage(error: &io::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_that_is_low_for_good_is_told() {
+        assert!(warning(64).unwrap().contains("only 64 files may be open at a time"));
+        assert_eq!((warning(FEW), warning(1 << 20)), (None, None));
+    }
 
     #[test]
     fn the_limit_is_raised_as_far_as_it_goes() {

@@ -20,7 +20,7 @@ use crate::{
 const DEFAULT_SOCKS5: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
 
 pub(super) async fn run(args: ClientArgs, reload: Reload) -> Result<(), Failure> {
-    descriptors::raise();
+    descriptors::raise_for_connections();
     let reloading = Reloading::new(reload);
     let credentials = credentials(&args)?;
     let nothing = args.socks5.is_none() && args.http.is_none() && args.forwards.is_empty();

@@ -27,7 +27,7 @@ const BY_SIGNAL: u8 = 128;
 
 pub(super) async fn run(args: RunCommandArgs) -> Result<u8, Failure> {
     console::leave_out_good_news();
-    descriptors::raise();
+    descriptors::raise_for_connections();
     let options = client_options(&args.carry.dial, &args.carry.session)?;
     let mut signals = Signals::listen();
     // First what may be forbidden: nobody need wait for the server to learn of that.

@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> {
-    descriptors::raise();
+    descriptors::raise_for_connections();
     let (reloading, signals) = (Reloading::new(reload), Signals::new());
     let options = ServeOptions {
         content: content(&args)?,

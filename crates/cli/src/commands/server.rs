@@ -31,11 +31,11 @@ use crate::{
 };
 
 pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure> {
-    descriptors::raise();
     let reloading = Reloading::new(reload);
     if args.drain {
         return drain::order(args.socket).await;
     }
+    descriptors::raise_for_connections();
     let quic_lb = quic_lb(&args)?;
     let transport = choice(&args);
     let options = ServerOptions {

@@ -25,7 +25,7 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     if args.remove_kill_switch {
         return take_off_kill_switch();
     }
-    descriptors::raise();
+    descriptors::raise_for_connections();
     let reloading = Reloading::new(reload);
     let mut options = client_options(&args.carry.dial, &args.carry.session)?;
     // Later its name would have to be looked up through the tunnel that is to be made anew.

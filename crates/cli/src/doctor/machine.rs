@@ -17,8 +17,6 @@ use crate::{accounts, descriptors, destination};
 /// Open files with which neither side runs short: as many connections as a listener serves and lets
 /// wait, each with a socket towards the other side.
 const ENOUGH_FILES: usize = 4_096;
-/// With fewer, a browser alone uses them up.
-const FEW_FILES: usize = 512;
 /// What the kernel grants unless told otherwise, in bytes.
 const USUAL_BUFFER: usize = 212_992;
 
@@ -71,7 +69,7 @@ fn open_files(limit: usize) -> Finding {
     let found = format!("{limit} at a time");
     match limit {
         ENOUGH_FILES.. => Finding::ok("open files", found),
-        FEW_FILES.. => Finding::warning("open files", found + ", each connection needs one", cure),
+        descriptors::FEW.. => Finding::warning("open files", found + ", each connection needs one", cure),
         _ => Finding::problem("open files", found + ", each connection needs one", cure),
     }
 }

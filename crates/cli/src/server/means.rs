@@ -24,6 +24,8 @@ const LOOKUPS_EACH: usize = 16;
 const WAITING_LOOKUPS: usize = 256;
 /// Descriptors that a lookup may need: two families, two name servers, three tries.
 const PER_LOOKUP: usize = 12;
+/// Fewer descriptors leave room for one lookup at a time.
+const VERY_FEW: usize = 128;
 /// Between warnings that sockets are short.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
 
@@ -49,7 +51,9 @@ impl Means {
     /// Shares out what `descriptors` open files leave besides the server's own, with `clients` at a
     /// time.
     pub(super) fn new(descriptors: usize, clients: usize, names: Names) -> Arc<Self> {
-        let lookups = (descriptors / 8 / PER_LOOKUP).clamp(2, 256);
+        // Where there are very few, names wait for each other rather than connections.
+        let least = if descriptors < VERY_FEW { 1 } else { 2 };
+        let lookups = (descriptors / 8 / PER_LOOKUP).clamp(least, 256);
         // Sockets of paths and listeners, the runtime's, and a trace of each connection.
         let own = 32 + clients.min(descriptors / 8);
         let sockets = descriptors.saturating_sub(own + lookups * PER_LOOKUP).max(2);
@@ -154,6 +158,15 @@ mod tests {
         );
         tasks.shutdown().await;
         assert_eq!(greedy.lookups.used_and_waiting(), (0, 0), "who is gone asks for nothing");
+    }
+
+    /// As `mendpath run` and `tunnel` need it.
+    #[tokio::test]
+    async fn sixty_four_descriptors_are_enough_for_datagrams_and_connections() {
+        let means = Means::new(64, 256, Names::new(&[]));
+        let client = means.allowance(Account::unlimited());
+        let room = [client.sockets(2), client.sockets(1), client.sockets(1)];
+        assert!(room.iter().all(Result::is_ok), "{room:?}");
     }
 
     #[tokio::test]

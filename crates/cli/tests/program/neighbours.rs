@@ -201,6 +201,14 @@ fn the_soft_limit_of_descriptors_is_raised() {
     assert_eq!(words[3], words[4], "{line}");
 }
 
+#[test]
+fn a_limit_of_descriptors_that_is_low_for_good_is_told() {
+    let state = tempfile::tempdir().unwrap();
+    let args = ["server", "--listen", "127.0.0.1:0", "--state", state.path().to_str().unwrap()];
+    let server = Process::start_after("ulimit -n 64", &args);
+    server.line_with("only 64 files may be open at a time");
+}
+
 /// Programs take all descriptors of a client's process. It goes on, and serves again once they have
 /// let go.
 #[tokio::test(flavor = "multi_thread")]
