@@ -205,7 +205,7 @@ fn read_private(path: &Path) -> Result<String, Unreadable> {
     if mode & 0o077 != 0 {
         return Err(Unreadable::Mode(mode));
     }
-    Ok(io::read_to_string(file)?)
+    Ok(plans::whole_text(file)?)
 }
 
 /// Creates `path` with mode 0600, complete or not at all. An existing file stays as it is, which is

@@ -65,20 +65,22 @@ impl<'a> Places<'a> {
         if !text.is_empty() {
             return Ok(Some(hidden(text)));
         }
-        self.read_credential().map(|text| text.map(hidden))
+        let directory = std::env::var_os("CREDENTIALS_DIRECTORY");
+        let text = directory.map_or(Ok(None), |directory| self.read_credential(Path::new(&directory)));
+        text.map(|text| text.map(hidden))
     }
 
-    /// What the service manager hands over (systemd's `LoadCredential`), under the variable's name
-    /// in small letters and without its beginning: `invitation`. It keeps others away by itself.
-    fn read_credential(&self) -> Result<Option<String>, Failure> {
-        let Some(directory) = std::env::var_os("CREDENTIALS_DIRECTORY") else { return Ok(None) };
+    /// What the service manager hands over (systemd's `LoadCredential`) in a directory, under the
+    /// variable's name in small letters and without its beginning: `invitation`. It keeps others away
+    /// by itself.
+    fn read_credential(&self, directory: &Path) -> Result<Option<String>, Failure> {
         let name = self.variable.trim_start_matches("MENDPATH_").to_lowercase().replace('_', "-");
-        let path = Path::new(&directory).join(name);
+        let path = directory.join(name);
         let unreadable = |why: String| {
             let tried = format!("cannot read {} from {}", self.what, path.display());
             Failure::usage(tried, why, "Check the service's LoadCredential")
         };
-        match fs::read_to_string(&path) {
+        match File::open(&path).and_then(beginning) {
             Ok(text) => one_line(&text).map(Some).map_err(|why| unreadable(why.to_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unreadable(io_reason(&error))),
@@ -114,9 +116,7 @@ impl<'a> Places<'a> {
         let opened = File::open(path).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
         let (file, metadata) = opened.map_err(|error| unreadable(io_reason(&error)))?;
         self.check_mode(path, &metadata)?;
-        let mut text = String::new();
-        let read = file.take(MAX_LENGTH).read_to_string(&mut text);
-        read.map_err(|error| unreadable(io_reason(&error)))?;
+        let text = beginning(file).map_err(|error| unreadable(io_reason(&error)))?;
         one_line(&text).map_err(|why| unreadable(why.to_owned()))
     }
 
@@ -133,6 +133,13 @@ impl<'a> Places<'a> {
             format!("Run: chmod 600 {}", path.display()),
         ))
     }
+}
+
+/// As much of a file as a secret may have: a device may have no end.
+fn beginning(file: File) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(MAX_LENGTH).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The only line of `text`, without what surrounds it.
@@ -181,6 +188,20 @@ mod tests {
         }
         fs::remove_file(&path).unwrap();
         assert!(error().contains("no such file"), "{}", error());
+    }
+
+    #[test]
+    fn a_credential_is_read_as_far_as_it_may_be_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = places(Path::new(""));
+        let read = || places.read_credential(dir.path()).map_err(|failure| failure.to_string());
+        assert_eq!(read(), Ok(None));
+        let path = dir.path().join("no-such-variable");
+        fs::write(&path, "word\n").unwrap();
+        assert_eq!(read(), Ok(Some("word".to_owned())));
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert!(read().unwrap_err().contains("no-such-variable: it is too long. Check the service's"));
     }
 
     #[test]

@@ -52,7 +52,8 @@ fn inline_one(
     Ok(())
 }
 
-fn read_file(file: &Path) -> io::Result<String> {
+/// The text of a file, which may be long, but not without end.
+pub(crate) fn read_file(file: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(file)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST_BYTES {

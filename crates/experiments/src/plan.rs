@@ -114,7 +114,7 @@ impl Plan {
     /// As [`load`](Self::load).
     pub fn load_with(file: &Path, scale: Scale, parts: Parts) -> Result<Self, PlanFileError> {
         let wrap = |line, error| PlanFileError { file: file.to_owned(), line, error };
-        let text = std::fs::read_to_string(file)
+        let text = inputs::read_file(file)
             .map_err(|error| wrap(None, PlanError::Syntax { message: format!("cannot be read: {error}") }))?;
         let name = name_of(file);
         let around = file.parent().unwrap_or(Path::new(""));

@@ -6,7 +6,7 @@ mod page;
 mod text;
 mod vary;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, fs::File, path::Path};
 
 use serde::Deserialize;
 
@@ -129,7 +129,8 @@ impl Plan {
     /// # Errors
     /// [`LabError::ReadPlan`] or [`LabError::Plan`].
     pub fn read(path: &Path) -> Result<Self, LabError> {
-        let text = std::fs::read_to_string(path)
+        let text = File::open(path)
+            .and_then(plans::whole_text)
             .map_err(|source| LabError::ReadPlan { path: path.to_owned(), source })?;
         Self::parse(&path.display().to_string(), &text)
     }

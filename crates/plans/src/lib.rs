@@ -5,7 +5,8 @@
 //! in, is a [`Table`] that is read key by key with [`Keys`].
 //!
 //! Either way an error is a [`PlanError`]: it names the key with the tables it stands in, what was
-//! found and what may stand there, and [`line_of`] finds its line.
+//! found and what may stand there, and [`line_of`] finds its line. Files are read by
+//! [`whole_text`], which a device without end does not fill memory with.
 //!
 //! ```
 //! #[derive(Debug, serde::Deserialize)]
@@ -25,6 +26,7 @@
 //! ```
 
 mod error;
+mod file;
 mod keys;
 mod line;
 mod read;
@@ -33,6 +35,7 @@ mod scale;
 pub use toml::{Table, Value};
 
 pub use error::PlanError;
+pub use file::{whole, whole_text};
 pub use keys::{Keys, names};
 pub use line::{exact_line_of, line_of};
 pub use read::{number, read, table, value};

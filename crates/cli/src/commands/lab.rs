@@ -1,6 +1,7 @@
 //! `mendpath lab`.
 
 use std::{
+    fs::File,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -213,8 +214,8 @@ fn program(args: &LabRunArgs) -> Result<PathBuf, Failure> {
 fn adapter(file: &Path) -> Result<(String, Adapter), Failure> {
     let tried = format!("cannot use the adapter {}", file.display());
     let next = "See docs/lab.md for an example";
-    let text =
-        std::fs::read_to_string(file).map_err(|error| Failure::usage(&*tried, io_reason(&error), next))?;
+    let read = File::open(file).and_then(plans::whole_text);
+    let text = read.map_err(|error| Failure::usage(&*tried, io_reason(&error), next))?;
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let adapter = Adapter::parse(&name, &text).map_err(|wrong| Failure::usage(&*tried, wrong, next))?;
     Ok((name, adapter))

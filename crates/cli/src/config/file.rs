@@ -1,18 +1,15 @@
 //! A configuration file.
 
-use std::{collections::BTreeMap, ffi::OsString, fs::File, io::Read as _, path::Path};
+use std::{collections::BTreeMap, ffi::OsString, fs::File, path::Path};
 
 use clap::{Arg, ArgAction, Command};
-use plans::{Table, Value, line_of};
+use plans::{Table, Value, line_of, whole_text};
 
 use super::{
     CONFIGURED,
     settings::{SECRETS, check, is_list, is_switch, key, options, what_may_stand},
 };
 use crate::failure::{Failure, io_reason};
-
-/// More is no configuration.
-const MAX_LENGTH: u64 = 1 << 20;
 
 /// The values of a command's table by key; nothing if there is no such table.
 ///
@@ -31,13 +28,7 @@ pub(super) fn text(path: &Path) -> Result<String, Failure> {
         let tried = format!("cannot read the configuration {}", path.display());
         Failure::usage(tried, wrong, "Name a file in TOML with --config")
     };
-    let mut text = String::new();
-    // A device tells no length and may have no end.
-    let read = File::open(path).and_then(|file| file.take(MAX_LENGTH + 1).read_to_string(&mut text));
-    match read.map_err(|error| failed(io_reason(&error)))? as u64 {
-        ..=MAX_LENGTH => Ok(text),
-        _ => Err(failed("it is longer than 1 MiB".into())),
-    }
+    File::open(path).and_then(whole_text).map_err(|error| failed(io_reason(&error)))
 }
 
 /// The values of a command's table; `None` if there is none. Other commands' tables are let be.

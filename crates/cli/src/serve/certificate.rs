@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    fs::File,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -120,7 +121,7 @@ fn provider() -> Arc<CryptoProvider> {
 
 fn read(chain: &Path, key: &Path) -> Result<CertifiedKey, Failure> {
     let failed = |wrong: String| cannot_use("certificate", chain, wrong);
-    let bytes = std::fs::read(chain).map_err(|error| failed(io_reason(&error)))?;
+    let bytes = File::open(chain).and_then(plans::whole).map_err(|error| failed(io_reason(&error)))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
         .map_err(|error| failed(error.to_string()))?;
@@ -140,7 +141,7 @@ fn read(chain: &Path, key: &Path) -> Result<CertifiedKey, Failure> {
 
 fn read_key(file: &Path) -> Result<Arc<dyn SigningKey>, Failure> {
     let failed = |wrong: &str| cannot_use("private key", file, wrong.to_owned());
-    let bytes = std::fs::read(file).map_err(|error| failed(&io_reason(&error)))?;
+    let bytes = File::open(file).and_then(plans::whole).map_err(|error| failed(&io_reason(&error)))?;
     let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
     let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
         _ if has(b"ENCRYPTED") => {
@@ -218,5 +219,12 @@ mod tests {
                 (said, wrong) => panic!("{said:?}, not {wrong:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_file_without_end_is_not_read_to_it() {
+        let zero = Path::new("/dev/zero");
+        let said = read(zero, zero).unwrap_err().to_string();
+        assert!(said.contains("cannot use the certificate /dev/zero: it is longer than 1 MiB."), "{said}");
     }
 }
