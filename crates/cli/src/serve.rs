@@ -16,7 +16,7 @@ mod websocket;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use hyper::Uri;
+use hyper::{Uri, Version};
 use mendpath::{
     Connection, ConnectionError, Endpoint, EndpointBuilder, Incoming, ServerConfig, TransportConfig,
     ZeroRttAccepted,
@@ -295,7 +295,10 @@ async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped:
                 Ok((connection, handshake)) => {
                     let enter = || site.statistics().enter(connection.clone());
                     let answers = site.for_http3(from);
-                    let serving = http3.server.serve(connection.clone(), answers, wait(stopped));
+                    let noting = site.clone();
+                    let refused = move |status| noting.note_refusal(Version::HTTP_3, from, status);
+                    let serving =
+                        http3.server.serve_noting(connection.clone(), answers, refused, wait(stopped));
                     counted(serving, handshake, enter).await
                 }
                 Err(error) => return debug!(%from, %error, "no connection"),

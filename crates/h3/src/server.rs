@@ -111,12 +111,36 @@ impl Server {
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
+        self.serve_noting(connection, service, |_| {}, stop).await
+    }
+
+    /// The same; `refused` hears of every request that the service does not see: 431 if its fields
+    /// are too large, which the client is answered, and 400 if it is malformed, whose stream is
+    /// reset.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub async fn serve_noting<S, B>(
+        &self,
+        connection: mendpath::Connection,
+        service: S,
+        refused: impl Fn(StatusCode) + Send + Sync + 'static,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ConnectionError>
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        S::Future: Send,
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let (watched, last) = Connection::watched(connection.clone());
         let mut h3 = h3::server::builder()
             .max_field_section_size(self.limits.field_section)
             .build(watched.max_frame_size(self.limits.field_section.saturating_mul(FRAME_FACTOR)))
             .await?;
-        let books = Arc::new(Books::new(self.limits.clone(), connection));
+        let books = Arc::new(Books::new(self.limits.clone(), connection, Box::new(refused)));
         let requests = TaskTracker::new();
         let idle = sleep_until(Instant::now() + self.limits.idle);
         let (mut stop, mut idle, mut over) = (pin!(stop), pin!(idle), false);
@@ -170,11 +194,17 @@ struct Books {
     given_up: AtomicU32,
     /// When the last one was over.
     over: Mutex<Instant>,
+    /// Hears of those that the service does not see.
+    refused: Box<dyn Fn(StatusCode) + Send + Sync>,
 }
 
 impl Books {
-    fn new(limits: Limits, connection: mendpath::Connection) -> Self {
-        Self { limits, connection, given_up: AtomicU32::new(0), over: Mutex::new(Instant::now()) }
+    fn new(
+        limits: Limits,
+        connection: mendpath::Connection,
+        refused: Box<dyn Fn(StatusCode) + Send + Sync>,
+    ) -> Self {
+        Self { limits, connection, given_up: AtomicU32::new(0), over: Mutex::new(Instant::now()), refused }
     }
 
     fn on_over(&self, outcome: Outcome) {
@@ -208,7 +238,7 @@ async fn serve_request<S, B>(
     B: http_body::Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let outcome = outcome_of(resolver, accepted, service, &books.limits).await;
+    let outcome = outcome_of(resolver, accepted, service, &books).await;
     books.on_over(outcome);
 }
 
@@ -225,7 +255,7 @@ async fn outcome_of<S, B>(
     resolver: RequestResolver<Connection, Bytes>,
     accepted: Accepted,
     mut service: S,
-    limits: &Limits,
+    books: &Books,
 ) -> Outcome
 where
     S: Service<Request<Body>, Response = Response<B>>,
@@ -233,18 +263,26 @@ where
     B: http_body::Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    let (limits, refused) = (&books.limits, &books.refused);
     let Accepted { mut end, whole, early } = accepted;
     let mut answered = pin!(async {
         let (request, stream) = match within(limits.head, resolver.resolve_request()).await {
             Ok(Ok(resolved)) => resolved,
-            // Answered with 431.
-            Ok(Err(StreamError::HeaderTooBig { .. })) => return Outcome::Answered,
+            Ok(Err(StreamError::HeaderTooBig { .. })) => {
+                refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+                return Outcome::Answered;
+            }
+            Ok(Err(StreamError::StreamError { code: Code::H3_MESSAGE_ERROR, .. })) => {
+                refused(StatusCode::BAD_REQUEST);
+                return Outcome::Cancelled;
+            }
             _ => return Outcome::Cancelled,
         };
         whole.store(false, Ordering::Release);
         let (mut send, mut recv) = stream.split();
         let bodiless = request.method() == Method::HEAD;
         let Ok(length) = length(request.headers()) else {
+            refused(StatusCode::BAD_REQUEST);
             recv.stop_sending(Code::H3_MESSAGE_ERROR);
             send.stop_stream(Code::H3_MESSAGE_ERROR);
             return Outcome::Cancelled;

@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use hyper::{
-    Method, Request, StatusCode, Version,
+    Method, Request, StatusCode, Uri, Version,
     body::{Body, Frame, SizeHint},
 };
 use percent_encoding::{CONTROLS, utf8_percent_encode};
@@ -104,6 +104,25 @@ impl Entry {
             status: StatusCode::from_u16(GIVEN_UP).expect("it has three digits"),
             sent: 0,
         }
+    }
+
+    /// A request that nobody could read.
+    pub(super) fn unread(
+        log: AccessLog,
+        statistics: Arc<Statistics>,
+        version: Version,
+        from: SocketAddr,
+    ) -> Self {
+        let mut unread = Request::new(());
+        *unread.version_mut() = version;
+        *unread.method_mut() = Method::from_bytes(b"-").expect("it is a token");
+        *unread.uri_mut() = Uri::from_static("-");
+        Self::new(log, statistics, &unread, from)
+    }
+
+    /// It was answered so, by whoever tried to read it.
+    pub(super) fn refused(mut self, status: StatusCode) {
+        self.status = status;
     }
 
     /// Whether the answer has no body whatever its fields say.

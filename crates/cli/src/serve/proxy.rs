@@ -29,6 +29,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// For it to take more of a request, and once it has all, to begin its answer.
 const ANSWER: Duration = Duration::from_secs(60);
 
+/// Fields that it may answer with; hyper takes a hundred unless told otherwise.
+const MAX_FIELDS: usize = 1_000;
+
 /// The server behind, and connections to it.
 pub(super) struct Backend {
     client: Client<HttpConnector, Sent>,
@@ -40,7 +43,8 @@ impl Backend {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT));
         connector.set_nodelay(true);
-        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        let mut builder = Client::builder(TokioExecutor::new());
+        let client = builder.pool_timer(TokioTimer::new()).http1_max_headers(MAX_FIELDS).build(connector);
         Self { client, url }
     }
 

@@ -134,6 +134,11 @@ impl Site {
         Box::pin(std::future::ready(finish(refusal, alternative, entry)))
     }
 
+    /// Notes a request that was refused before anybody could read it.
+    pub(super) fn note_refusal(&self, version: Version, from: SocketAddr, status: StatusCode) {
+        Entry::unread(self.log.clone(), self.statistics.clone(), version, from).refused(status);
+    }
+
     /// Answers one request.
     pub(super) fn answer<B>(&self, request: Request<B>, from: SocketAddr) -> Answer
     where

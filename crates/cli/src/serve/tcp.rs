@@ -133,7 +133,7 @@ async fn serve(
     };
     // What both have agreed on: a client that says nothing more is never waited for without a limit.
     let is_http2 = tls.get_ref().1.alpn_protocol() == Some(HTTP_2);
-    let client = Client { site, from, patience: limits.body };
+    let client = Client { site: site.clone(), from, patience: limits.body };
     let served = if is_http2 {
         http2::serve(tls, |request| client.answer(request), limits, wait(stopped)).await
     } else {
@@ -142,7 +142,24 @@ async fn serve(
     };
     if let Err(error) = served {
         debug!(%from, %error, "HTTP over TCP");
+        if let Some((version, status)) = refusal(&error) {
+            site.note_refusal(version, from, status);
+        }
     }
+}
+
+/// What a connection ends with whose last request could not be read.
+fn refusal(error: &BoxError) -> Option<(Version, StatusCode)> {
+    if let Some(error) = error.downcast_ref::<hyper::Error>() {
+        let status = match error.is_parse_too_large() {
+            true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            false => StatusCode::BAD_REQUEST,
+        };
+        return error.is_parse().then_some((Version::HTTP_11, status));
+    }
+    let ours =
+        error.downcast_ref::<h2::Error>().is_some_and(|error| error.is_library() && error.is_go_away());
+    ours.then_some((Version::HTTP_2, StatusCode::BAD_REQUEST))
 }
 
 /// A client, and the site for it.

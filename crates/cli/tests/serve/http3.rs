@@ -10,12 +10,12 @@ type Requests = h3::client::SendRequest<OpenStreams, Bytes>;
 type Asked = h3::client::RequestStream<BidiStream<Bytes>, Bytes>;
 
 /// A browser that comes again.
-fn browser() -> (Endpoint, ClientConfig) {
+pub(super) fn browser() -> (Endpoint, ClientConfig) {
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     (endpoint, ClientConfig::with_tls(trusting("h3")).alpn([ALPN]).early_data(true))
 }
 
-async fn requests(connection: Connection) -> Requests {
+pub(super) async fn requests(connection: Connection) -> Requests {
     let (mut driver, requests) = h3::client::new(mendpath_h3::Connection::new(connection)).await.unwrap();
     tokio::spawn(async move { driver.wait_idle().await });
     requests

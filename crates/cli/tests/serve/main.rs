@@ -7,8 +7,9 @@ mod http2;
 mod http3;
 #[path = "../support/mod.rs"]
 mod support;
+mod unread;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
@@ -44,7 +45,10 @@ async fn behind() -> (TcpListener, SocketAddr) {
 
 /// Serves; `kept` lives as long.
 fn serve(content: Content, limits: Limits, kept: impl Send + 'static) -> SocketAddr {
-    let server = bind(content, limits);
+    run(bind(content, limits), kept)
+}
+
+fn run(server: WebServer, kept: impl Send + 'static) -> SocketAddr {
     let address = server.address();
     tokio::spawn(async move {
         server.run(std::future::pending::<std::future::Ready<()>>()).await;
@@ -54,11 +58,15 @@ fn serve(content: Content, limits: Limits, kept: impl Send + 'static) -> SocketA
 }
 
 fn bind(content: Content, limits: Limits) -> WebServer {
+    bind_with(content, limits, None)
+}
+
+fn bind_with(content: Content, limits: Limits, access_log: Option<PathBuf>) -> WebServer {
     WebServer::bind(&ServeOptions {
         content,
         listen: "127.0.0.1:0".parse().unwrap(),
         certificate: None,
-        access_log: None,
+        access_log,
         workers: None,
         max_connections: 16,
         early_data: true,
