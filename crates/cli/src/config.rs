@@ -99,7 +99,8 @@ impl Source {
 
     pub(crate) fn read_once(&self) -> Result<Reading, Unreadable> {
         let command = command();
-        let given = command.clone().try_get_matches_from(&self.line)?;
+        let line = with_values(&self.line);
+        let given = command.clone().try_get_matches_from(&line)?;
         let Some((name, options)) = given.subcommand().filter(|(name, _)| CONFIGURED.contains(name)) else {
             return Ok(Reading { cli: Cli::from_arg_matches(&given)?, matches: given });
         };
@@ -111,7 +112,7 @@ impl Source {
         settings.environment(of_command, &self.environment)?;
         settings.yield_to(of_command, options);
         let configured = settings.apply(unbuilt(), name);
-        let matches = configured.try_get_matches_from(&self.line)?;
+        let matches = configured.try_get_matches_from(&line)?;
         Ok(Reading { cli: Cli::from_arg_matches(&matches)?, matches })
     }
 
@@ -119,6 +120,39 @@ impl Source {
         let named = self.environment.iter().find(|(name, _)| name == "MENDPATH_CONFIG");
         named.map(|(_, file)| file.into())
     }
+}
+
+/// The line with `--loss=-1%` in the place of `--loss -1%`: none of our options is a number, so what
+/// begins as a negative one is the value of the option before it. Whoever reads that says what may
+/// stand there, where clap would say that there is no option `-1`.
+fn with_values(line: &[OsString]) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::with_capacity(line.len());
+    let mut words = line.iter();
+    for word in words.by_ref() {
+        match joined.last_mut() {
+            Some(option) if is_negative(word) && wants_value(option) => {
+                option.push("=");
+                option.push(word);
+            }
+            _ => joined.push(word.clone()),
+        }
+        if word == "--" {
+            break;
+        }
+    }
+    joined.extend(words.cloned());
+    joined
+}
+
+fn is_negative(word: &OsStr) -> bool {
+    let digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    word.as_encoded_bytes().strip_prefix(b"-").and_then(<[u8]>::first).is_some_and(digit)
+}
+
+/// Whether it is a long option without a value yet.
+fn wants_value(word: &OsStr) -> bool {
+    let name = word.as_encoded_bytes().strip_prefix(b"--");
+    name.is_some_and(|name| !name.is_empty() && !name.contains(&b'='))
 }
 
 /// Reads the whole file, for whichever commands it has tables, and says for which.

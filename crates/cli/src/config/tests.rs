@@ -68,6 +68,28 @@ fn sample(arg: &Arg) -> &'static str {
     }
 }
 
+#[test]
+fn a_negative_number_is_told_what_may_stand_there() {
+    for (line, said) in [
+        ("trace analyze x --loss -1", "from 0 to 100 %"),
+        ("trace analyze x --loss -1%", "from 0 to 100 %"),
+        ("trace analyze --tail -1 x", "-1 is not in 1..=100"),
+        ("demo --count -1", "-1 is not in 1..=1000000"),
+        ("demo --size -60kB", "`-60kB` is not a size"),
+        ("server --max-clients -1", "-1 is not in 1..=100000"),
+        ("client --give-up -.5", "invalid digit"),
+        ("demo --virtual -1", "unexpected value '-1' for '--virtual'"),
+        ("demo -1", "unexpected argument '-1'"),
+    ] {
+        let line: Vec<&str> = line.split(' ').collect();
+        let told = read(&line, &[]).err().unwrap().to_string();
+        assert!(told.contains(said), "{told}");
+    }
+    let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+    let of_another = words("mendpath run --give-up 9 -- nice --adjustment -5 true");
+    assert_eq!(with_values(&of_another), of_another, "what is behind -- is not ours");
+}
+
 /// Whoever adds an option need not think of this: it is in files and in the environment.
 #[test]
 fn every_option_can_stand_in_a_file_and_in_the_environment() {
