@@ -220,8 +220,8 @@ pub struct DemoArgs {
     /// Responses per row [default: 200, with --quick 24].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub count: Option<u32>,
-    /// Schemes to compare over all paths: none, proactive, fuso, cofuso, auto, slp [default: the
-    /// first five].
+    /// Schemes to compare over all paths: none, proactive, fuso, cofuso, auto, ctcp, slp, streaming
+    /// [default: the first five].
     #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_recovery)]
     pub recovery: Vec<RecoveryKind>,
     /// Congestion controller of every path: auto, cubic, newreno, ctcp, ctcp-printed,
@@ -546,6 +546,32 @@ mod tests {
             Cli::try_parse_from(["mendpath", "server", "--congestion", "olla"]).unwrap_err().to_string();
         assert!(error.contains("there is no `olla`: use one of "), "{error}");
         assert!(Cli::try_parse_from(["mendpath", "server", "--congestion", "olia"]).is_ok());
+    }
+
+    /// The help names what there is; a registry does not know of it. Browsers know no repair symbols,
+    /// so that `serve` has fewer.
+    #[test]
+    fn help_names_every_scheme() {
+        let recovery: Vec<_> = RecoveryKind::ALL.iter().map(|kind| kind.name()).collect();
+        let congestion: Vec<_> = ControllerKind::ALL.iter().map(|kind| kind.name()).collect();
+        let scheduler: Vec<_> = SchedulerKind::ALL.iter().map(|kind| kind.name()).collect();
+        let (mut command, mut looked) = (Cli::command(), 0);
+        command.build();
+        for of_command in command.get_subcommands().filter(|command| command.get_name() != "serve") {
+            for (option, all) in
+                [("recovery", &recovery), ("congestion", &congestion), ("scheduler", &scheduler)]
+            {
+                let Some(arg) = of_command.get_arguments().find(|arg| arg.get_long() == Some(option)) else {
+                    continue;
+                };
+                let help = arg.get_long_help().or(arg.get_help()).unwrap().to_string();
+                let words: Vec<&str> = help.split([' ', ',', '.', '\n']).collect();
+                let missing: Vec<_> = all.iter().filter(|name| !words.contains(*name)).collect();
+                assert!(missing.is_empty(), "{} --{option} lacks {missing:?}: {help}", of_command.get_name());
+                looked += 1;
+            }
+        }
+        assert!(looked > 10, "{looked}");
     }
 
     #[test]
