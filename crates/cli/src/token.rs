@@ -41,7 +41,7 @@ pub struct Token([u8; TOKEN_BYTES]);
 
 /// Text or bytes that cannot be a token of any server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a token is 64 characters of base64url: copy the whole invitation line")]
+#[error("the token is not 64 characters of base64url")]
 pub struct TokenError;
 
 impl Token {

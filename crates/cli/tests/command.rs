@@ -77,6 +77,7 @@ fn usage_errors_exit_with_2() {
         message.starts_with("mendpath: error: cannot use the invitation: ") && !message.contains("secret"),
         "{message}"
     );
+    assert_eq!(message.to_lowercase().matches("whole").count(), 1, "advice is given once: {message}");
 }
 
 #[test]
