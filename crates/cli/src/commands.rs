@@ -95,7 +95,7 @@ pub async fn run(cli: Cli, reload: Reload) -> Result<u8, Failure> {
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(*args, reload).await,
         #[cfg(feature = "experiment")]
-        Command::Experiment(command) => experiment::run(command),
+        Command::Experiment(command) => return experiment::run(command).await,
         #[cfg(feature = "lab")]
         Command::Lab(args) => return lab::run(*args).await,
         #[cfg(feature = "trace")]

@@ -66,9 +66,13 @@ pub fn io_reason(error: &std::io::Error) -> String {
         ErrorKind::NotFound => "there is no such file or directory".into(),
         ErrorKind::AlreadyExists => "it exists already".into(),
         ErrorKind::StorageFull => "the disk is full".into(),
+        ErrorKind::NotADirectory => "there is a file in the place of a directory".into(),
         _ => {
             let text = error.to_string();
-            text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+            match text.split_once(" (os error") {
+                Some((words, _)) => words.to_lowercase(),
+                None => text,
+            }
         }
     }
 }

@@ -146,6 +146,17 @@ fn failed_work_exits_with_1() {
     );
 }
 
+#[cfg(feature = "experiment")]
+#[test]
+fn a_place_that_takes_no_results_is_named_with_the_reason() {
+    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/cofuso-fig11/plan.toml");
+    let output = mendpath(&["experiment", "run", plan, "--out", "/dev/full"]);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    let told = "cannot write /dev/full/cofuso-fig11-quick, there is a file in the place of a directory.";
+    assert!(message.contains(told) && !message.contains("os error"), "{message}");
+}
+
 /// Somebody's own paths may be too slow for anything: that is no reason to panic.
 #[test]
 fn paths_that_are_too_slow_are_said_to_be() {

@@ -8,21 +8,50 @@ use std::{
 };
 
 use experiments::{
-    Campaign, CampaignError, Plan, Progress, Row, Shard, Summary, Tail, TailError, publish, tables, write_all,
+    Campaign, CampaignError, Parts, Plan, Progress, Row, Shard, Stop, Summary, Tail, TailError, publish,
+    tables, write_all,
 };
 
-use super::print;
+use super::{Signals, print};
 use crate::{
     args::{ExperimentCommand, ListArgs, RunArgs},
+    console::say,
     failure::{Failure, io_reason},
     long_work::LongWork,
 };
 
-pub(super) fn run(command: ExperimentCommand) -> Result<(), Failure> {
+/// What an end in the midst leaves.
+const KEPT: &str = "Finished runs are kept in --out: the same command goes on from there";
+
+/// Returns the exit code.
+pub(super) async fn run(command: ExperimentCommand) -> Result<u8, Failure> {
     match command {
-        ExperimentCommand::List(args) => list(&args),
-        ExperimentCommand::Run(args) => run_all(&args),
-        ExperimentCommand::Merge(args) => merge::run(&args),
+        ExperimentCommand::List(args) => list(&args).map(|()| 0),
+        ExperimentCommand::Run(args) => run_until_interrupted(args).await,
+        ExperimentCommand::Merge(args) => merge::run(&args).map(|()| 0),
+    }
+}
+
+/// Runs plans on a thread that may take its time, and ends them in their midst when the user or the
+/// system wants the program to end.
+async fn run_until_interrupted(args: RunArgs) -> Result<u8, Failure> {
+    let (mut signals, stop) = (Signals::new(), Stop::default());
+    let asked = stop.clone();
+    let mut work = tokio::task::spawn_blocking(move || run_all(&args, &asked));
+    let (done, ending) = tokio::select! {
+        done = &mut work => (done, None),
+        ending = signals.next() => {
+            stop.set();
+            (work.await, Some(ending))
+        }
+    };
+    let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    match (done, ending) {
+        (Err(_), Some(ending)) => {
+            say(format_args!("stopped. {KEPT}."));
+            Ok(ending.exit_code())
+        }
+        (done, _) => done.map(|()| 0),
     }
 }
 
@@ -69,8 +98,14 @@ fn plan_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn load(file: &Path, scale: experiments::Scale) -> Result<Plan, Failure> {
+    load_with(file, scale, &Stop::default())
+}
+
+/// The same with what ends its runs in their midst.
+fn load_with(file: &Path, scale: experiments::Scale, stop: &Stop) -> Result<Plan, Failure> {
     let next = "Mend the plan; docs/experiments.md says what may stand in it";
-    Plan::load(file, scale).map_err(|error| Failure::usage("cannot use the plan", error, next))
+    let parts = Parts { stop: stop.clone(), ..Parts::default() };
+    Plan::load_with(file, scale, parts).map_err(|error| Failure::usage("cannot use the plan", error, next))
 }
 
 /// A plan's file: a path to it or to its folder, or the name of a plan.
@@ -85,7 +120,7 @@ fn plan_file(plans: &Path, plan: &Path) -> PathBuf {
     }
 }
 
-fn run_all(args: &RunArgs) -> Result<(), Failure> {
+fn run_all(args: &RunArgs, stop: &Stop) -> Result<(), Failure> {
     let mut plans = Vec::new();
     let files = if args.all {
         plan_files(&args.results.plans)?
@@ -93,7 +128,7 @@ fn run_all(args: &RunArgs) -> Result<(), Failure> {
         args.plan.iter().map(|plan| plan_file(&args.results.plans, plan)).collect()
     };
     for file in &files {
-        let mut plan = load(file, args.scale)?;
+        let mut plan = load_with(file, args.scale, stop)?;
         plan.seeds = args.results.seeds.unwrap_or(plan.seeds);
         plans.push(plan);
     }
@@ -143,7 +178,14 @@ fn results(out: &Path, plan: &Plan) -> PathBuf {
 
 fn failed(plan: &Plan, error: CampaignError) -> Failure {
     let tried = format!("cannot run {}", plan.name);
-    Failure::new(tried, error, "Finished runs are kept in --out: the same command goes on from there")
+    match error {
+        CampaignError::File { file, error } => {
+            let wrong = format!("cannot write {}, {}", file.display(), io_reason(&error));
+            let next = "Make room for it, or name another folder with --out; finished runs are kept there";
+            Failure::new(tried, wrong, next)
+        }
+        other => Failure::new(tried, other, KEPT),
+    }
 }
 
 /// Does what is left to do.

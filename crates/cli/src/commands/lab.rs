@@ -253,10 +253,17 @@ fn failure(error: LabError) -> Failure {
         }
         _ => "See `mendpath lab --help` and docs/lab.md",
     };
+    let wrong = match &error {
+        LabError::System { what, source } => format!("cannot {what}: {}", io_reason(source)),
+        LabError::ReadPlan { path, source } => {
+            format!("cannot read the plan {}: {}", path.display(), io_reason(source))
+        }
+        other => other.to_string(),
+    };
     if error.is_usage() {
-        Failure::usage("cannot run the lab", error, next)
+        Failure::usage("cannot run the lab", wrong, next)
     } else {
-        Failure::new("cannot run the lab", error, next)
+        Failure::new("cannot run the lab", wrong, next)
     }
 }
 

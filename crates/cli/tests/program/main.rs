@@ -6,6 +6,8 @@ mod activation;
 mod addresses;
 mod doctor;
 mod drain;
+#[cfg(feature = "experiment")]
+mod experiment;
 mod fleet;
 mod killed;
 mod neighbours;

@@ -30,7 +30,14 @@ pub(super) fn run(args: &MergeArgs) -> Result<(), Failure> {
                 MergeError::Disagree { .. } => "Run that seed once more on both machines",
                 _ => "Run all shards with the same program, plan, --scale and --seeds",
             };
-            Failure::new(format!("cannot merge {name}"), error, next)
+            let tried = format!("cannot merge {name}");
+            match error {
+                MergeError::File { file, error } => {
+                    let wrong = format_args!("{}, {}", file.display(), io_reason(&error));
+                    Failure::new(tried, wrong, "See that the rows can be read, and --out be written")
+                }
+                error => Failure::new(tried, error, next),
+            }
         })?;
         // Nothing is left to do: this puts the rows in order.
         let rows = simulate(&plan, &campaign, 1)?;

@@ -1,0 +1,42 @@
+//! `mendpath experiment` that is told to end.
+
+use std::fs;
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::process::Process;
+
+/// A run that nobody waits for to its end.
+const ENDLESS: &str = r#"
+title = "One long flow"
+metrics = ["delivered_mbps"]
+topology = { kind = "dumbbell", pairs = 1, rate_mbps = 1_000, rtt_us = 20_000 }
+workload = { kind = "rivals", from = "left", to = "right", bytes = 100_000_000_000 }
+scheme = [{ kind = "tcp" }]
+"#;
+
+#[test]
+fn an_experiment_ends_in_its_midst() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+        fs::write(&plan, ENDLESS).unwrap();
+        let process =
+            Process::start(&["experiment", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+        // The file of its rows is there once it runs.
+        let has_begun = || {
+            let folder = fs::read_dir(&out).into_iter().flatten().flatten().next();
+            folder
+                .is_some_and(|folder| fs::read_dir(folder.path()).is_ok_and(|mut rows| rows.next().is_some()))
+        };
+        while !has_begun() {
+            std::thread::yield_now();
+        }
+        kill(Pid::from_raw(process.id() as i32), signal).unwrap();
+        process.line_with("stopped. Finished runs are kept in --out");
+        assert_eq!(process.wait(), Some(code));
+    }
+}
