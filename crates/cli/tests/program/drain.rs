@@ -94,7 +94,7 @@ async fn a_command_tells_it_and_waits() {
         let socket = format!("--socket={}/mendpath/server-{}.sock", bed.runtime, bed.server.id());
         let order = Process::start(&["server", "--drain", &socket]);
         let told = order.line_with("lets nobody in any more");
-        assert!(told.contains("1 clients with 1 connections"), "{told}");
+        assert!(told.contains("1 client with 1 connection"), "{told}");
         // The service manager's signal that follows does not cut anything off.
         bed.server.line_with("draining");
         terminate(&bed.server);

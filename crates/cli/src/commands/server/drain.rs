@@ -89,10 +89,9 @@ fn counted(number: usize, what: &str) -> String {
 /// `mendpath server --drain`: tells the server that runs, and waits for its end.
 pub(super) async fn order(socket: Option<PathBuf>) -> Result<(), Failure> {
     let told = tell_server(socket, "drain").await?;
-    let (clients, streams) = (&told.answer["clients"], &told.answer["streams"]);
-    say(format_args!(
-        "the server lets nobody in any more; {clients} clients with {streams} connections are there"
-    ));
+    let count = |key: &str| told.answer[key].as_u64().unwrap_or_default() as usize;
+    let (clients, streams) = (counted(count("clients"), "client"), counted(count("streams"), "connection"));
+    say(format_args!("the server lets nobody in any more; there are {clients} with {streams}"));
     // It says nothing more; the socket ends with the process.
     told.ended().await;
     say("the server has stopped");
