@@ -16,7 +16,11 @@ use std::{
 use proto::VarInt;
 use tokio::{runtime::Handle as Runtime, sync::Notify};
 
-use super::{CROWDED, Client, Engine, migrate::rebind, thread};
+use super::{
+    CROWDED, Client, Engine,
+    migrate::{Left, rebind},
+    thread,
+};
 use crate::{
     ClientConfig, EndpointStats, ServerConfig,
     lock::lock,
@@ -204,11 +208,17 @@ impl Crew {
     /// paths; paths of clients move there.
     pub(crate) fn rebind(&self, socket: UdpSocket) -> io::Result<SocketAddr> {
         let new = self.add_shared(socket)?;
+        // Several workers may have one: it retires when all have left it.
+        let mut all: Vec<Arc<Left>> = Vec::new();
         for engine in &self.engines {
-            let old = engine.sockets.replace(&new);
+            let mut left = Vec::new();
+            for old in engine.sockets.replace(&new) {
+                let known = all.iter().find(|left| Arc::ptr_eq(left.socket(), &old)).cloned();
+                left.push(known.unwrap_or_else(|| Arc::new(Left::new(old))));
+            }
             let connections: Vec<_> = engine.lock().connections.values().cloned().collect();
-            connections.iter().for_each(|connection| rebind(connection, &old, new.local()));
-            old.iter().for_each(|socket| socket.retire());
+            connections.iter().for_each(|connection| rebind(connection, &left, new.local()));
+            all.append(&mut left);
         }
         Ok(new.local())
     }

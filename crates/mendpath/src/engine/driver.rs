@@ -20,6 +20,7 @@ use super::{
     Shared,
     company::Company,
     inbox::Batch,
+    migrate,
     patience::may_gather,
     receive::SLOT_SIZE,
     shared::{State, Woken},
@@ -154,6 +155,9 @@ impl Driver {
         if !state.proto.is_closed() {
             expire(&mut state.proto, now);
         }
+        if batches > 0 && !state.awaited.is_empty() {
+            migrate::go_on(&mut state);
+        }
         let readers = if batches > 0 { self.tell(&mut state) } else { 0 };
         if let Some((id, network)) = state.proto.poll_link_question()
             && let Some(size) = link::udp_payload(&network)
@@ -259,7 +263,7 @@ impl Driver {
         bytes: &[u8],
         mut sent: usize,
     ) -> Option<(usize, Arc<Socket>)> {
-        let Some(socket) = self.shared.engine.sockets.select(transmit.path.local) else {
+        let Some(socket) = self.socket(transmit.path.local) else {
             self.note_failure(transmit, &io::Error::other("no socket is bound there"));
             return None;
         };
@@ -273,6 +277,16 @@ impl Driver {
             sent += size;
         }
         None
+    }
+
+    /// The socket for packets with this local address: one of the endpoint's, or one that it has
+    /// replaced and that their path cannot leave yet.
+    fn socket(&self, local: SocketAddr) -> Option<Arc<Socket>> {
+        self.shared.engine.sockets.select(local).or_else(|| {
+            let state = self.shared.lock();
+            let sockets = state.awaited.iter().map(|awaited| awaited.from.socket());
+            sockets.into_iter().find(|socket| socket.fits(local).is_some()).cloned()
+        })
     }
 
     /// What could not be sent counts as lost; the transport finds out as with any loss.

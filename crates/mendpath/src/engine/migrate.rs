@@ -27,18 +27,54 @@ pub(crate) fn migrate(shared: &Arc<Shared>, id: PathId, options: &PathOptions) -
     Ok(())
 }
 
-/// Moves the paths that run over `old` sockets to `local`. Those that cannot move go down with
-/// their socket.
-pub(crate) fn rebind(shared: &Arc<Shared>, old: &[Arc<Socket>], local: SocketAddr) {
-    let mut state = shared.lock();
-    for path in over(&state, old) {
-        let _ = state.proto.migrate(clock::now(), path, local);
+/// A socket whose place another has taken. It retires with the last path that cannot leave it yet.
+pub(crate) struct Left(Arc<Socket>);
+
+impl Left {
+    pub(crate) fn new(socket: Arc<Socket>) -> Self {
+        Self(socket)
     }
+
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.0
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.retire();
+    }
+}
+
+/// A path that is to move as soon as it can: the handshake is not confirmed, or the peer's next
+/// connection id has not come yet. Until then it runs where it did.
+pub(crate) struct Awaited {
+    pub(crate) path: PathId,
+    to: SocketAddr,
+    pub(crate) from: Arc<Left>,
+}
+
+/// Moves the paths that run over `left` sockets to `local`, those that cannot do so yet later. Those
+/// that never can go down with their socket.
+pub(crate) fn rebind(shared: &Arc<Shared>, left: &[Arc<Left>], local: SocketAddr) {
+    let mut state = shared.lock();
+    let fits = |local| left.iter().find(|left| left.socket().fits(local).is_some());
+    state.awaited.iter_mut().filter(|path| fits(path.to).is_some()).for_each(|path| path.to = local);
+    let paths = state.proto.paths();
+    let over = paths.into_iter().filter_map(|path| Some((path.id, fits(path.network.local)?)));
+    let over: Vec<_> = over.map(|(path, from)| Awaited { path, to: local, from: from.clone() }).collect();
+    state.awaited.extend(over);
+    go_on(&mut state);
     drop(state);
     shared.wake_driver();
 }
 
-fn over(state: &State, sockets: &[Arc<Socket>]) -> Vec<PathId> {
-    let paths = state.proto.paths().into_iter();
-    paths.filter(|p| sockets.iter().any(|s| s.fits(p.network.local).is_some())).map(|p| p.id).collect()
+/// Moves the paths that can by now.
+pub(super) fn go_on(state: &mut State) {
+    for awaited in std::mem::take(&mut state.awaited) {
+        let moved = state.proto.migrate(clock::now(), awaited.path, awaited.to);
+        if matches!(moved, Err(PathError::NotReady | PathError::NoConnectionId)) {
+            state.awaited.push(awaited);
+        }
+    }
 }

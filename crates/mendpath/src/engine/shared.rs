@@ -19,6 +19,7 @@ use super::{
     company::Writers,
     ending::{End, Ending},
     inbox::Inbox,
+    migrate::Awaited,
     signal::Signal,
 };
 use crate::{ConnectionError, OpenPathError, PathUpdate, clock, lock::lock, socket::Socket};
@@ -72,6 +73,8 @@ pub(crate) struct State {
     path_events: PathEvents,
     /// What belongs to paths, until they are closed.
     paths: BTreeMap<PathId, OwnedByPath>,
+    /// Paths whose socket was replaced, and which cannot move yet.
+    pub(crate) awaited: Vec<Awaited>,
 }
 
 /// What belongs to one path.
@@ -146,6 +149,7 @@ impl Shared {
             error: None,
             path_events: PathEvents::Unheard,
             paths: BTreeMap::new(),
+            awaited: Vec::new(),
         };
         let shared = Self {
             engine,
@@ -350,6 +354,7 @@ impl State {
 
     /// Forgets a path that failed, and closes its socket.
     pub(crate) fn forget_path(&mut self, path: PathId) {
+        self.awaited.retain(|awaited| awaited.path != path);
         if let Some(mut path) = self.paths.remove(&path) {
             path.bind(None);
         }
@@ -357,6 +362,7 @@ impl State {
 
     /// The connection is gone: so are the sockets of its paths.
     pub(crate) fn retire_sockets(&mut self) {
+        self.awaited.clear();
         std::mem::take(&mut self.paths).values_mut().for_each(|path| path.bind(None));
     }
 

@@ -64,3 +64,45 @@ async fn a_server_may_forbid_it() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn rebound_more_often_than_there_are_connection_ids_it_moves_when_the_next_has_come() {
+    watchdog(async {
+        for max_paths in [1, 8] {
+            let (server, client) = configs();
+            let pair = Pair::with(server.max_paths(max_paths), client.max_paths(max_paths));
+            let (client, server) = pair.connect().await;
+            tokio::spawn(echo(server.clone()));
+            exchange(&client, b"before").await;
+            let mut new = LOOPBACK;
+            for _ in 0..20 {
+                new = pair.client.rebind(UdpSocket::bind(LOOPBACK).unwrap()).unwrap();
+            }
+            assert_eq!(pair.client.local_addrs(), [new]);
+            while client.paths()[0].network().unwrap().local != new {
+                exchange(&client, b"after").await;
+            }
+            exchange(&client, b"there").await;
+            assert_eq!(server.remote_address(), new);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rebound_within_its_handshake_a_connection_moves_after_it() {
+    watchdog(async {
+        let pair = Pair::new();
+        let connecting = pair.client.connect(pair.address(), "localhost").unwrap();
+        let new = pair.client.rebind(UdpSocket::bind(LOOPBACK).unwrap()).unwrap();
+        let accept = async { pair.server.accept().await.expect("the server is open").await };
+        let (client, server) = tokio::join!(connecting, accept);
+        let client = client.unwrap();
+        tokio::spawn(echo(server.unwrap()));
+        while client.paths()[0].network().unwrap().local != new {
+            exchange(&client, b"not yet").await;
+        }
+        exchange(&client, b"there").await;
+    })
+    .await;
+}
