@@ -198,8 +198,9 @@ impl Drop for SendStream {
         if state.is_void(self.early) {
             return;
         }
-        // This handle and the books have one each; more are of those who wait.
-        let awaited = self.ended && Arc::strong_count(&self.ending) > 2;
+        // This handle and the books have one each; more are of those who wait. An end that has come
+        // does not come again: nobody would take the stream out of the books.
+        let awaited = self.ended && Arc::strong_count(&self.ending) > 2 && !self.ending.is_known();
         match state.senders.get_mut(&self.id) {
             Some(sender) if awaited => sender.orphaned = true,
             _ => _ = state.senders.remove(&self.id),
@@ -236,5 +237,48 @@ impl AsyncWrite for SendStream {
 impl fmt::Debug for SendStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendStream").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ClientConfig, Endpoint, Identity, ServerConfig};
+
+    #[tokio::test]
+    async fn what_has_ended_is_not_kept_for_those_who_have_not_looked_yet() {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let local = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::server(ServerConfig::with_identity(&identity).unwrap(), local).unwrap();
+        let client = Endpoint::client(local).unwrap();
+        let config = ClientConfig::with_pinned_key(identity.pin());
+        let connecting = client.connect_with(&config, server.local_addrs()[0], "localhost").unwrap();
+        let (connection, peer) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+        let (connection, _peer) = (connection.unwrap(), peer.unwrap());
+        let in_the_books = || connection.shared().lock().senders.len();
+
+        let mut reset = connection.open_uni().await.unwrap();
+        let waits = reset.stopped();
+        reset.write_all(b"never mind").await.unwrap();
+        reset.reset(7u8.into()).unwrap();
+        drop(reset);
+        assert_eq!(in_the_books(), 0);
+        assert_eq!(waits.await, Ok(None));
+
+        let mut finished = connection.open_uni().await.unwrap();
+        let waits = finished.stopped();
+        finished.write_all(b"all").await.unwrap();
+        finished.finish().unwrap();
+        finished.finished().await.unwrap();
+        drop(finished);
+        assert_eq!(in_the_books(), 0);
+        assert_eq!(waits.await, Ok(None));
+
+        let mut under_way = connection.open_uni().await.unwrap();
+        let waits = under_way.stopped();
+        under_way.write_all(b"all").await.unwrap();
+        under_way.finish().unwrap();
+        drop(under_way);
+        assert_eq!(waits.await, Ok(None), "it hears of the end although nobody holds the stream");
+        assert_eq!(in_the_books(), 0);
     }
 }

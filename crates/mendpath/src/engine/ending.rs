@@ -36,6 +36,11 @@ impl Ending {
         self.reached.notify_waiters();
     }
 
+    /// Whether it has ended.
+    pub(crate) fn is_known(&self) -> bool {
+        lock(&self.end).is_some()
+    }
+
     /// The code with which the peer stopped it, if that was its end.
     pub(crate) fn stopped(&self) -> Option<VarInt> {
         match *lock(&self.end) {
