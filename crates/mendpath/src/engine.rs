@@ -164,12 +164,16 @@ impl Engine {
         path: NetworkPath,
         server_name: &str,
     ) -> Result<Started, ConnectError> {
+        let remote = path.remote;
+        if remote.port() == 0 || remote.ip().is_unspecified() {
+            return Err(ConnectError::InvalidRemote(remote));
+        }
         let mut state = self.lock();
         if state.closed {
             return Err(ConnectError::EndpointClosed);
         }
         let (handle, proto) = state.proto.connect(clock::now(), &config.to_proto(), path, server_name)?;
-        let started = self.insert(&mut state, handle, path.remote, proto, Arc::default());
+        let started = self.insert(&mut state, handle, remote, proto, Arc::default());
         drop(state);
         self.drive(&started.shared);
         Ok(started)

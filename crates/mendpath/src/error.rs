@@ -18,6 +18,9 @@ pub enum ConnectError {
     /// TLS refused the configuration.
     #[error("TLS refused the configuration: {0}")]
     Tls(String),
+    /// An address without a host or a port.
+    #[error("cannot connect to {0}: no host or no port")]
+    InvalidRemote(SocketAddr),
     /// No socket of the endpoint can reach this address family.
     #[error("no bound socket can send to {0}: bind one of its address family")]
     NoSocket(SocketAddr),
@@ -220,6 +223,21 @@ pub enum ReadToEndError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the stream is already finished, reset or stopped")]
 pub struct ClosedStream;
+
+impl From<ReadToEndError> for io::Error {
+    fn from(error: ReadToEndError) -> Self {
+        match error {
+            ReadToEndError::TooLong { .. } => Self::new(io::ErrorKind::InvalidData, error),
+            ReadToEndError::Read(error) => error.into(),
+        }
+    }
+}
+
+impl From<ClosedStream> for io::Error {
+    fn from(error: ClosedStream) -> Self {
+        Self::new(io::ErrorKind::NotConnected, error)
+    }
+}
 
 /// Why a datagram was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls::{
-    CertificateError, DigitallySignedStruct, Error, PeerIncompatible, SignatureScheme,
+    CertificateError, DigitallySignedStruct, Error, OtherError, PeerIncompatible, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
@@ -26,6 +26,13 @@ impl PinnedKey {
     }
 }
 
+/// The server is another than the one that is trusted.
+#[derive(Debug, thiserror::Error)]
+#[error("the server's key is not the pinned one: its pin is {shown}")]
+struct OtherKey {
+    shown: KeyPin,
+}
+
 impl ServerCertVerifier for PinnedKey {
     fn verify_server_cert(
         &self,
@@ -36,10 +43,11 @@ impl ServerCertVerifier for PinnedKey {
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let certificate = ParsedCertificate::try_from(end_entity)?;
-        if KeyPin::of_spki(&certificate.subject_public_key_info()).matches(&self.pin) {
+        let shown = KeyPin::of_spki(&certificate.subject_public_key_info());
+        if shown.matches(&self.pin) {
             Ok(ServerCertVerified::assertion())
         } else {
-            Err(CertificateError::ApplicationVerificationFailure.into())
+            Err(CertificateError::Other(OtherError(Arc::new(OtherKey { shown }))).into())
         }
     }
 
@@ -89,10 +97,8 @@ mod tests {
         let other = Identity::self_signed(["localhost"]).unwrap();
         let verifier = PinnedKey::new(identity.pin(), provider);
         assert!(verify(&verifier, identity.certificate()).is_ok());
-        assert_eq!(
-            verify(&verifier, other.certificate()).unwrap_err(),
-            CertificateError::ApplicationVerificationFailure.into()
-        );
+        let error = verify(&verifier, other.certificate()).unwrap_err();
+        assert!(matches!(error, Error::InvalidCertificate(_)), "{error}");
         assert!(verify(&verifier, &CertificateDer::from(vec![0x30, 0x00])).is_err());
     }
 }

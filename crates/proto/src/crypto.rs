@@ -6,6 +6,7 @@ mod post_handshake;
 use ring::aead;
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, KeyChange, Keys, PacketKey, Suite, Version};
+use rustls::{CertificateError, OtherError};
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use crate::{
@@ -323,6 +324,14 @@ impl TlsFacts {
     }
 }
 
+/// What TLS says, or the verifier whose error it wraps: that would be shown as a programmer sees it.
+fn words(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(reason))) => reason.to_string(),
+        error => error.to_string(),
+    }
+}
+
 /// Keys that TLS has just made available.
 pub(crate) enum NewKeys {
     Handshake(Keys),
@@ -385,11 +394,9 @@ impl TlsSession {
         if level == Level::OneRtt {
             self.messages.advance(data);
         }
-        session.read_hs(data).map_err(|error| match session.alert() {
-            Some(alert) => {
-                TransportError::new(TransportErrorCode::crypto(u8::from(alert)), error.to_string())
-            }
-            None => TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, error.to_string()),
+        session.read_hs(data).map_err(|error| {
+            let alert = session.alert().map(|alert| TransportErrorCode::crypto(u8::from(alert)));
+            TransportError::new(alert.unwrap_or(TransportErrorCode::PROTOCOL_VIOLATION), words(&error))
         })
     }
 

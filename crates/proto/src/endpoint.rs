@@ -57,6 +57,9 @@ const MAX_EVICTED: usize = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionHandle(pub usize);
 
+/// Bytes of a ProtocolName (RFC 7301 section 3.1); TLS leaves it to us to see to that.
+const ALPN_NAME: std::ops::RangeInclusive<usize> = 1..=255;
+
 /// Why a connection was not begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
@@ -235,6 +238,10 @@ impl Endpoint {
     ) -> Result<(ConnectionHandle, Box<Connection>), ConnectError> {
         let name = rustls::pki_types::ServerName::try_from(server_name.to_owned())
             .map_err(|_| ConnectError::InvalidServerName(server_name.to_owned()))?;
+        if config.tls.alpn_protocols.iter().any(|name| !ALPN_NAME.contains(&name.len())) {
+            let reason = "the name of an application protocol has 1 to 255 bytes";
+            return Err(ConnectError::Tls(reason.to_owned()));
+        }
         // The first destination is the server's name for nothing: no balancer is to read it.
         let (local, original) = (self.new_cid(), random_cid(&mut self.rng));
         let secrets = self.secrets();

@@ -3,6 +3,7 @@
 
 mod closing;
 mod common;
+mod connecting;
 mod datagrams;
 mod early;
 mod incoming;

@@ -1,0 +1,44 @@
+//! Connections that cannot begin, and what clients are told about it.
+
+use mendpath::{ClientConfig, ConnectError, ConnectionError, Endpoint, Identity};
+
+use crate::common::{LOOPBACK, Pair, configs, watchdog};
+
+#[tokio::test]
+async fn a_server_with_another_key_than_the_pinned_one_is_named_as_that() {
+    watchdog(async {
+        let (pair, other) = (Pair::new(), Identity::self_signed(["localhost"]).unwrap());
+        let config = ClientConfig::with_pinned_key(other.pin());
+        let connecting = pair.client.connect_with(&config, pair.address(), "localhost").unwrap();
+        let accept = async { pair.server.accept().await.expect("the server is open").await };
+        let (client, _) = tokio::join!(connecting, accept);
+        let Err(ConnectionError::TransportError(error)) = client else { panic!("{client:?}") };
+        assert!(error.reason.starts_with("the server's key is not the pinned one"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn names_of_protocols_that_tls_cannot_carry_are_refused() {
+    let (_, config) = configs();
+    let client = Endpoint::client(LOOPBACK).unwrap();
+    let remote = "127.0.0.1:4433".parse().unwrap();
+    for (length, fits) in [(0, false), (1, true), (255, true), (256, false)] {
+        let config = config.clone().alpn([b"h3".to_vec(), vec![b'x'; length]]);
+        let connecting = client.connect_with(&config, remote, "localhost");
+        match connecting {
+            Ok(_) => assert!(fits, "{length} bytes"),
+            Err(error) => assert!(!fits && matches!(error, ConnectError::Tls(_)), "{length} bytes: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_names_no_host_or_no_port_is_refused_at_once() {
+    let (_, config) = configs();
+    let client = Endpoint::client(LOOPBACK).unwrap();
+    for remote in ["127.0.0.1:0", "0.0.0.0:4433"] {
+        let error = client.connect_with(&config, remote.parse().unwrap(), "localhost").map(drop).unwrap_err();
+        assert!(matches!(error, ConnectError::InvalidRemote(_)), "{error}");
+    }
+}
