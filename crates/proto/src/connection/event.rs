@@ -141,10 +141,11 @@ pub enum PathError {
     /// The peer speaks no multipath, or we were told not to.
     #[error("multipath was not negotiated")]
     MultipathNotNegotiated,
-    /// The peer allows no further path now.
-    #[error("no more than {max} paths may be open")]
+    /// As many paths are open as one of the sides allows. One that was closed counts until both have
+    /// forgotten it: some round trips, or longer if one does not answer.
+    #[error("no more than {max} paths may be open, those included that are being closed")]
     TooManyPaths {
-        /// How many may be open.
+        /// How many may be open, the smaller value of both sides.
         max: u32,
     },
     /// A path between these addresses is open.

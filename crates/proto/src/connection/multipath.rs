@@ -88,7 +88,7 @@ impl Connection {
         let id = self.path_ids.next;
         if id > max.local.min(max.remote) {
             self.tell_paths_blocked(max.remote);
-            return Err(PathError::TooManyPaths { max: self.config.max_paths });
+            return Err(PathError::TooManyPaths { max: self.max_paths() });
         }
         if self.cids.remote(id).is_none() {
             self.tell_cids_blocked(id);
@@ -103,6 +103,12 @@ impl Connection {
         self.paths.insert(id, path);
         self.issue_cids().map_err(|_| PathError::NotReady)?;
         Ok(id)
+    }
+
+    /// How many paths both sides allow at a time.
+    fn max_paths(&self) -> u32 {
+        let peers = self.peer.initial_max_path_id.map_or(1, |last| last.0.saturating_add(1));
+        self.config.max_paths.min(peers)
     }
 
     /// PATHS_BLOCKED, once for every limit.

@@ -37,7 +37,7 @@ fn a_server_that_allows_fewer_paths_is_told_once() {
     for _ in 0..50 {
         let now = net.now;
         let path = NetworkPath { local: addr(3, 2), remote: server_addr() };
-        assert!(matches!(net.client().open_path(now, path), Err(PathError::TooManyPaths { .. })));
+        assert!(matches!(net.client().open_path(now, path), Err(PathError::TooManyPaths { max: 2 })));
         net.run(MS * 100);
     }
     let sent = net.client().stats().packets_sent - before;
