@@ -62,7 +62,7 @@ macro_rules! shared_setters {
         }
 
         /// Sends something after this long without traffic, so that neither the peer nor a NAT
-        /// forgets the connection.
+        /// forgets the connection. Zero sends nothing.
         #[must_use]
         pub fn keep_alive(mut self, interval: Duration) -> Self {
             self.transport_mut().keep_alive = Some(interval);

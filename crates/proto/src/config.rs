@@ -20,8 +20,8 @@ pub struct TransportConfig {
     /// Silence after which the connection is dropped (RFC 9000 section 10.1); zero disables it.
     /// Default 30 s.
     pub max_idle_timeout: Duration,
-    /// Interval of PINGs on every path that would otherwise be silent; `None` sends none. Default
-    /// `None`.
+    /// Interval of PINGs on every path that would otherwise be silent; `None` and zero send none.
+    /// Default `None`.
     pub keep_alive: Option<Duration>,
     /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4):
     /// what a connection takes in memory at most, if nothing is read. Streams share it by how fast
@@ -37,18 +37,20 @@ pub struct TransportConfig {
     /// Bytes that the application may hand over before they are acknowledged, all streams together.
     /// Of these as many are used as the paths need, at least 1 MiB. Default 64 MiB.
     pub send_buffer: u64,
-    /// Bidirectional streams that the peer may have open. Default 256.
+    /// Bidirectional streams that the peer may have open; at most 65,536 count. Default 256.
     pub max_concurrent_bidi: u64,
-    /// Unidirectional streams that the peer may have open. Default 256.
+    /// Unidirectional streams that the peer may have open; at most 65,536 count. Default 256.
     pub max_concurrent_uni: u64,
-    /// Bytes of received datagrams (RFC 9221) kept for the application; the oldest is dropped
-    /// first. Zero: the peer may send none. Default 1 MiB.
+    /// Bytes of received datagrams (RFC 9221) kept for the application, each counted with 64 bytes
+    /// more; the oldest is dropped first, and the peer is told what never fits. Zero: the peer may
+    /// send none. Default 1 MiB.
     pub datagram_receive_buffer: usize,
     /// Bytes of datagrams waiting to be sent. Default 1 MiB.
     pub datagram_send_buffer: usize,
     /// Paths open at once, 1 to 64; 1 does not negotiate multipath. Default 8.
     pub max_paths: u32,
-    /// Initial congestion window of each path in packets (RFC 9002 section 7.2). Default 10.
+    /// Initial congestion window of each path in packets (RFC 9002 section 7.2), at most
+    /// 2^20. Default 10.
     pub initial_window_packets: u64,
     /// Round-trip time assumed before the first sample where the path store knows of none (RFC 9002
     /// section 6.2.2). Default 333 ms.
@@ -230,7 +232,7 @@ impl Default for Admission {
 }
 
 impl ServerConfig {
-    /// A configuration with the default limits: 10,000 connections, 1,024 of them half open, for 10
+    /// A configuration with the default limits: 10,000 connections, 1,024 of them half open, for 30
     /// s.
     pub fn new(tls: Arc<rustls::ServerConfig>, transport: impl Into<Arc<TransportConfig>>) -> Self {
         Self {

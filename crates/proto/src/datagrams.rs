@@ -138,6 +138,11 @@ impl Datagrams {
         Self { outgoing_limit, incoming_limit, ..Self::default() }
     }
 
+    /// The longest datagram of which one is kept within so many bytes.
+    pub(crate) fn longest_kept(limit: usize) -> usize {
+        limit.saturating_sub(OVERHEAD)
+    }
+
     /// Changes how many bytes of received datagrams are kept from now on.
     pub(crate) fn set_incoming_limit(&mut self, bytes: usize) {
         self.incoming_limit = bytes;

@@ -141,6 +141,18 @@ fn keep_alive_keeps_an_idle_connection() {
 }
 
 #[test]
+fn a_keep_alive_of_zero_is_none() {
+    let mut pair = Pair::new(TransportConfig {
+        max_idle_timeout: Duration::from_secs(3).into(),
+        keep_alive: Some(Duration::ZERO.into()),
+        ..TransportConfig::default()
+    });
+    pair.connect();
+    pair.run(Duration::from_secs(10));
+    assert!(pair.client().is_closed() && pair.server().is_closed());
+}
+
+#[test]
 fn datagrams_arrive() {
     let mut pair = Pair::new(TransportConfig::default());
     pair.connect();
@@ -152,6 +164,28 @@ fn datagrams_arrive() {
     assert_eq!(pair.server().receive_datagram().unwrap().len(), max);
     assert_eq!(pair.server().receive_datagram().as_deref(), Some(&[2; 10][..]));
     assert!(pair.server().receive_datagram().is_none());
+}
+
+#[test]
+fn the_peer_hears_of_a_buffer_that_is_too_small_for_long_datagrams() {
+    for (buffer, max) in [(0, None), (64, None), (164, Some(100)), (1_000, Some(936))] {
+        let config = TransportConfig { datagram_receive_buffer: buffer, ..TransportConfig::default() };
+        let mut pair = Pair::new(config);
+        pair.connect();
+        assert_eq!(pair.client().max_datagram_size(), max, "buffer of {buffer}");
+        let Some(max) = max else { continue };
+        pair.client().send_datagram(vec![1; max].into()).unwrap();
+        pair.run(Duration::from_millis(100));
+        assert_eq!(pair.server().receive_datagram().unwrap().len(), max);
+    }
+}
+
+#[test]
+fn an_initial_window_without_bound_transfers() {
+    let mut pair =
+        Pair::new(TransportConfig { initial_window_packets: u64::MAX, ..TransportConfig::default() });
+    pair.connect();
+    pair.transfer(1_000_000, Duration::from_secs(5));
 }
 
 /// What is nearly as long as it may be leaves in batches, as full packets do.

@@ -15,11 +15,12 @@ use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
     crypto::{CRYPTO_WINDOW, CryptoStream, Level, NewKeys, TlsSession, initial_keys},
+    datagrams::Datagrams,
     keys::OneRttKeys,
     path::{MAX_ACK_DELAY, sent::ControlFrame, space::PacketSpace},
     wire::{
-        CodeSchemes, ConnectionId, PathId, RepairParameters, Side, TransportError, TransportErrorCode,
-        TransportParameters, VarInt,
+        CodeSchemes, ConnectionId, DatagramHeader, PathId, RepairParameters, Side, TransportError,
+        TransportErrorCode, TransportParameters, VarInt,
     },
 };
 
@@ -184,11 +185,7 @@ pub(super) fn local_parameters(config: &TransportConfig, local_cid: ConnectionId
         max_ack_delay: MAX_ACK_DELAY,
         active_connection_id_limit: VarInt::saturating(ACTIVE_CID_LIMIT),
         initial_source_connection_id: Some(local_cid),
-        max_datagram_frame_size: VarInt::from_u32(if config.datagram_receive_buffer > 0 {
-            65_535
-        } else {
-            0
-        }),
+        max_datagram_frame_size: VarInt::from_u32(max_datagram_frame_size(config).into()),
         initial_max_path_id: (config.max_paths > 1).then(|| initial_max_path_id(config)),
         repair: config.repair.accept.then_some(RepairParameters {
             schemes: CodeSchemes::ALL,
@@ -199,6 +196,16 @@ pub(super) fn local_parameters(config: &TransportConfig, local_cid: ConnectionId
     };
     config.streams().apply(&mut parameters);
     parameters
+}
+
+/// Of the longest datagram that is kept, if there is one (RFC 9221 section 3).
+fn max_datagram_frame_size(config: &TransportConfig) -> u16 {
+    match Datagrams::longest_kept(config.datagram_receive_buffer) {
+        0 => 0,
+        longest => {
+            u16::try_from(DatagramHeader::len(longest, true).saturating_add(longest)).unwrap_or(u16::MAX)
+        }
+    }
 }
 
 fn initial_max_path_id(config: &TransportConfig) -> PathId {

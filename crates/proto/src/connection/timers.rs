@@ -106,7 +106,7 @@ impl Connection {
     }
 
     fn keep_alive_deadline(&self, path: &Path) -> Option<Instant> {
-        let interval = Duration::from(self.config.keep_alive?);
+        let interval = Duration::from(self.config.keep_alive.filter(|interval| !interval.is_zero())?);
         if self.handshake.is_complete() { path.keep_alive_deadline(interval) } else { None }
     }
 

@@ -36,6 +36,9 @@ pub(crate) struct Measured {
     began_with: Option<NonZeroU32>,
 }
 
+/// More than any path holds; what is computed with the window is far from overflowing.
+const MAX_INITIAL_WINDOW_PACKETS: u64 = 1 << 20;
+
 impl Measured {
     /// Nothing yet.
     pub(super) fn new(config: &TransportConfig, network: &NetworkPath, now: Instant, epoch: Epoch) -> Self {
@@ -43,8 +46,9 @@ impl Measured {
         let size = u64::from(mtu.current());
         let Remembered { history, rtt, load, .. } = config.path_store.recall(network);
         let load = load.fresh(now);
+        let initial_window_packets = config.initial_window_packets.min(MAX_INITIAL_WINDOW_PACKETS);
         let limits = congestion::Config {
-            initial_window_packets: config.initial_window_packets,
+            initial_window_packets,
             max_datagram_size: size,
             ..congestion::Config::default()
         };
@@ -53,7 +57,7 @@ impl Measured {
             false => config.controller.build(&limits),
         };
         controller.recall(&load);
-        let pacer = Pacer::new(now, config.initial_window_packets, size);
+        let pacer = Pacer::new(now, initial_window_packets, size);
         let initial_rtt = rtt.map_or(config.initial_rtt.into(), |rtt| rtt.max(LEAST_INITIAL_RTT));
         let rtt = RttEstimator::new(initial_rtt).with_known_base(load.base_rtt());
         let ecn = PathEcn::new(config.ecn);
