@@ -166,7 +166,9 @@ fn gains(seed: u64, count: u64, gain: impl Fn(Pair) -> f64) -> Vec<f64> {
 fn each_size(check: impl Fn(usize) + Sync) {
     thread::scope(|scope| {
         let check = &check;
-        [60_000, 1_000_000].map(|size| scope.spawn(move || check(size)));
+        for size in [60_000, 1_000_000] {
+            scope.spawn(move || check(size));
+        }
     });
 }
 
