@@ -449,6 +449,16 @@ def test_nobody_there_is_a_timeout():
     run(main)
 
 
+@pytest.mark.parametrize("port", [-1, 0, 1 << 16, (1 << 16) + 443])
+def test_a_port_that_cannot_be_is_refused(port):
+    async def main():
+        config = aio.ClientConfig(pin=aio.Identity().pin)
+        with pytest.raises(ValueError, match=f"the port {port} is not from 1 to 65535"):
+            await aio.connect("127.0.0.1", port, config=config)
+
+    run(main)
+
+
 def test_a_failing_handler_closes_its_connection_with_1():
     async def main():
         told = []

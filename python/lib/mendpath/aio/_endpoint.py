@@ -51,6 +51,7 @@ class Endpoint:
         :param local: the address that the first path starts from, if not the endpoint's.
         :param interface: the interface that it starts from.
         :raises ConnectionLost: when that fails; how is the subclass's.
+        :raises ValueError: when there can be no such port.
         """
         remote = await _resolve(host, port)
         return await self._connect(remote, config, server_name or host, local, interface)
@@ -138,6 +139,9 @@ async def _handled(handler: Callable[[Connection], Awaitable[Any]], connection: 
 
 
 async def _resolve(host: str, port: int) -> Address:
+    # The system's resolver takes 65,537 for 1.
+    if not 0 < port < 1 << 16:
+        raise ValueError(f"the port {port} is not from 1 to 65535")
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     return found[0][4][:2]
 
@@ -158,6 +162,7 @@ async def connect(
     :param local: the address that the first path starts from.
     :param interface: the interface that it starts from.
     :raises ConnectionLost: when that fails; how is the subclass's.
+    :raises ValueError: when there can be no such port.
     """
     config = config if config is not None else ClientConfig()
     remote = await _resolve(host, port)
