@@ -284,8 +284,8 @@ impl Driver {
     fn socket(&self, local: SocketAddr) -> Option<Arc<Socket>> {
         self.shared.engine.sockets.select(local).or_else(|| {
             let state = self.shared.lock();
-            let sockets = state.awaited.iter().map(|awaited| awaited.from.socket());
-            sockets.into_iter().find(|socket| socket.fits(local).is_some()).cloned()
+            let mut sockets = state.awaited.iter().map(|awaited| awaited.from.socket());
+            sockets.find(|socket| socket.fits(local).is_some()).cloned()
         })
     }
 

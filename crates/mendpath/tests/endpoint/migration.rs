@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use mendpath::{Connection, OpenPathError, PathError, PathId, PathOptions};
+use mendpath::{ClientConfig, Connection, OpenPathError, PathError, PathId, PathOptions, ServerConfig};
 
 use crate::common::{LOOPBACK, Pair, configs, echo, watchdog};
 
@@ -13,15 +13,22 @@ async fn exchange(connection: &Connection, text: &[u8]) {
     assert_eq!(recv.read_to_end(100).await.unwrap(), text);
 }
 
+/// Both ends of a connection in use, whose server sends back what it hears.
+async fn in_use(server: ServerConfig, client: ClientConfig) -> (Pair, Connection, Connection) {
+    let pair = Pair::with(server, client);
+    let (client, server) = pair.connect().await;
+    tokio::spawn(echo(server.clone()));
+    exchange(&client, b"before").await;
+    (pair, client, server)
+}
+
 #[tokio::test]
 async fn an_endpoint_is_rebound_under_its_connections() {
     watchdog(async {
         for max_paths in [1, 8] {
             let (server, client) = configs();
-            let pair = Pair::with(server.max_paths(max_paths), client.max_paths(max_paths));
-            let (client, server) = pair.connect().await;
-            tokio::spawn(echo(server.clone()));
-            exchange(&client, b"before").await;
+            let (server, client) = (server.max_paths(max_paths), client.max_paths(max_paths));
+            let (pair, client, server) = in_use(server, client).await;
             let new = pair.client.rebind(UdpSocket::bind(LOOPBACK).unwrap()).unwrap();
             exchange(&client, b"after").await;
             assert_eq!(client.paths()[0].network().unwrap().local, new);
@@ -35,10 +42,8 @@ async fn an_endpoint_is_rebound_under_its_connections() {
 #[tokio::test]
 async fn one_path_moves_to_a_socket_of_its_own() {
     watchdog(async {
-        let pair = Pair::new();
-        let (client, server) = pair.connect().await;
-        tokio::spawn(echo(server.clone()));
-        exchange(&client, b"before").await;
+        let (server, client) = configs();
+        let (_pair, client, server) = in_use(server, client).await;
         let path = client.path(PathId(0)).unwrap();
         path.migrate(&PathOptions::new().local_ip([127, 0, 0, 2].into())).unwrap();
         exchange(&client, b"after").await;
@@ -54,10 +59,7 @@ async fn one_path_moves_to_a_socket_of_its_own() {
 async fn a_server_may_forbid_it() {
     watchdog(async {
         let (server, client) = configs();
-        let pair = Pair::with(server.migration(false), client);
-        let (client, server) = pair.connect().await;
-        tokio::spawn(echo(server));
-        exchange(&client, b"before").await;
+        let (_pair, client, _server) = in_use(server.migration(false), client).await;
         let error = client.path(PathId(0)).unwrap().migrate(&PathOptions::new()).unwrap_err();
         assert!(matches!(error, OpenPathError::Path(PathError::MigrationDisabled)), "{error}");
         exchange(&client, b"after").await;
@@ -70,10 +72,8 @@ async fn rebound_more_often_than_there_are_connection_ids_it_moves_when_the_next
     watchdog(async {
         for max_paths in [1, 8] {
             let (server, client) = configs();
-            let pair = Pair::with(server.max_paths(max_paths), client.max_paths(max_paths));
-            let (client, server) = pair.connect().await;
-            tokio::spawn(echo(server.clone()));
-            exchange(&client, b"before").await;
+            let (server, client) = (server.max_paths(max_paths), client.max_paths(max_paths));
+            let (pair, client, server) = in_use(server, client).await;
             let mut new = LOOPBACK;
             for _ in 0..20 {
                 new = pair.client.rebind(UdpSocket::bind(LOOPBACK).unwrap()).unwrap();

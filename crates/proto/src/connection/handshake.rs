@@ -208,7 +208,7 @@ fn max_datagram_frame_size(config: &TransportConfig) -> u16 {
     }
 }
 
-fn initial_max_path_id(config: &TransportConfig) -> PathId {
+pub(super) fn initial_max_path_id(config: &TransportConfig) -> PathId {
     PathId(config.max_paths.clamp(1, 64) - 1)
 }
 

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use units::Instant;
 
 use super::{
-    Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind, receive::FrameContext,
+    Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind,
+    handshake::initial_max_path_id, receive::FrameContext,
 };
 use crate::{
     NetworkPath, PathLimits, PathStatus,
@@ -107,8 +108,8 @@ impl Connection {
 
     /// How many paths both sides allow at a time.
     fn max_paths(&self) -> u32 {
-        let peers = self.peer.initial_max_path_id.map_or(1, |last| last.0.saturating_add(1));
-        self.config.max_paths.min(peers)
+        let peers = self.peer.initial_max_path_id.unwrap_or(PathId::ZERO);
+        initial_max_path_id(&self.config).min(peers).0.saturating_add(1)
     }
 
     /// PATHS_BLOCKED, once for every limit.
