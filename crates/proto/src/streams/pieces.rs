@@ -40,7 +40,7 @@ fn fresh(wanted: usize) -> Piece {
             *spare = lot;
         }
         if spare.is_empty() {
-            make(wanted.min(RUN), spare);
+            make(wanted, spare);
         }
         spare.pop().unwrap_or_else(new)
     })
@@ -50,9 +50,11 @@ fn new() -> Piece {
     Box::new([0; PIECE])
 }
 
-/// Makes so many pieces. The C library's allocator gets its threads' memory from the system by the piece,
-/// with a call for each, unless more was asked for at once.
-fn make(count: usize, spare: &mut Vec<Piece>) {
+/// Makes as many pieces as are wanted, but not more than a run of them. The C library's allocator
+/// gets its threads' memory from the system by the piece, with a call for each, unless more was asked
+/// for at once.
+fn make(wanted: usize, spare: &mut Vec<Piece>) {
+    let count = wanted.min(RUN);
     drop(black_box(Vec::<u8>::with_capacity(count * PIECE)));
     spare.extend((0..count).map(|_| new()));
 }
@@ -252,6 +254,15 @@ mod tests {
         assert!(LOTS.lock().unwrap().len() <= MAX_LOTS, "and the rest goes");
         let taken: Vec<Piece> = (0..MAX_LOTS * LOT).map(|_| fresh(1)).collect();
         assert!(taken.iter().any(|piece| piece[0] == 0xa5));
+    }
+
+    #[test]
+    fn what_is_wanted_is_made_and_no_more_than_a_run() {
+        for (wanted, count) in [(1, 1), (3, 3), (RUN, RUN), (10_000, RUN)] {
+            let mut spare = Vec::new();
+            make(wanted, &mut spare);
+            assert_eq!(spare.len(), count);
+        }
     }
 
     #[test]
