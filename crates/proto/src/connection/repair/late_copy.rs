@@ -18,7 +18,8 @@ const MAX_VOID_ATTEMPTS: usize = 64;
 
 impl Connection {
     /// Builds a copy of the packet that is most worth it; `Some` is the path it is for. If there is
-    /// none, notes when to ask again.
+    /// none, notes when to ask again. Comes right after the policy, which has sent nothing: what that
+    /// has seen is not looked up once more, since whoever only receives passes here with every packet.
     pub(in crate::connection) fn build_reinjection(
         &mut self,
         now: Instant,
@@ -30,9 +31,13 @@ impl Connection {
         {
             return None;
         }
-        for _ in 0..MAX_VOID_ATTEMPTS {
+        for attempt in 0..MAX_VOID_ATTEMPTS {
             let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
-            self.take_snapshots(now, View::Scheduling, &mut snapshots);
+            if attempt == 0 && !snapshots.is_empty() {
+                self.show_to_scheduler(&mut snapshots);
+            } else {
+                self.take_snapshots(now, View::Scheduling, &mut snapshots);
+            }
             let choice = self.most_late(now, &snapshots);
             self.scratch.snapshots = snapshots;
             let (of, number, on, wait) = choice?;

@@ -92,12 +92,14 @@ impl Connection {
         self.repair.keep_sources = !self.has_data_for_long();
     }
 
-    /// Asks the policy for a recovery packet and builds it; `Some` is the path it is for.
+    /// Asks the policy for a recovery packet and builds it; `Some` is the path it is for. After `None` the
+    /// snapshots are those that the policy has seen, or there are none.
     pub(in crate::connection) fn build_recovery(
         &mut self,
         now: Instant,
         out: &mut Vec<u8>,
     ) -> Option<PathId> {
+        self.scratch.snapshots.clear();
         // There is more data: only our own memory keeps it from being handed over.
         if self.streams.has_writer_without_room() {
             return None;
@@ -138,6 +140,7 @@ impl Connection {
                 return Some(on);
             }
         }
+        self.scratch.snapshots.clear();
         None
     }
 
