@@ -13,6 +13,8 @@ use crate::{
 
 /// UDP payload that Ethernet leaves below IPv6, in bytes.
 pub(crate) const ETHERNET: u16 = 1_452;
+/// What the send buffer always holds: with no room at all, writers would wait for ever.
+const MIN_SEND_BUFFER: u64 = 1_200;
 
 /// Settings of one connection, the same type for both roles.
 #[derive(Clone, Debug)]
@@ -25,7 +27,8 @@ pub struct TransportConfig {
     pub keep_alive: Option<Duration>,
     /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4):
     /// what a connection takes in memory at most, if nothing is read. Streams share it by how fast
-    /// they are read; see docs/decisions/0015-receive-windows.md. Default 128 MiB.
+    /// they are read; see docs/decisions/0015-receive-windows.md. Zero: the peer may send nothing on
+    /// streams. Default 128 MiB.
     pub receive_window: u64,
     /// The most that a single stream may receive ahead of the application, however fast it is read;
     /// it never gets more than half of `receive_window`. Default 64 MiB.
@@ -35,7 +38,8 @@ pub struct TransportConfig {
     /// `None`.
     pub initial_stream_window: Option<u64>,
     /// Bytes that the application may hand over before they are acknowledged, all streams together.
-    /// Of these as many are used as the paths need, at least 1 MiB. Default 64 MiB.
+    /// Of these as many are used as the paths need, at least 1 MiB. Less than 1,200 counts as that.
+    /// Default 64 MiB.
     pub send_buffer: u64,
     /// Bidirectional streams that the peer may have open; at most 65,536 count. Default 256.
     pub max_concurrent_bidi: u64,
@@ -139,7 +143,7 @@ impl TransportConfig {
             initial_stream_window: self
                 .initial_stream_window
                 .unwrap_or_else(|| initial_stream_window(self.receive_window, streams)),
-            send_buffer: self.send_buffer,
+            send_buffer: self.send_buffer.max(MIN_SEND_BUFFER),
             max_concurrent_bidi: self.max_concurrent_bidi,
             max_concurrent_uni: self.max_concurrent_uni,
         }

@@ -188,6 +188,13 @@ fn an_initial_window_without_bound_transfers() {
     pair.transfer(1_000_000, Duration::from_secs(5));
 }
 
+#[test]
+fn a_send_buffer_without_room_holds_a_packet_all_the_same() {
+    let mut pair = Pair::new(TransportConfig { send_buffer: 0, ..TransportConfig::default() });
+    pair.connect();
+    pair.transfer(100_000, Duration::from_secs(60));
+}
+
 /// What is nearly as long as it may be leaves in batches, as full packets do.
 #[test]
 fn datagrams_that_nearly_fill_a_packet_leave_together() {
