@@ -20,6 +20,7 @@ use tokio::{io::AsyncReadExt, task::AbortHandle};
 use web_transport_proto::{Capsule, Frame, Http3CapsuleReader, StreamUni};
 
 pub(crate) use accept::Accepting;
+use handshake::Control;
 pub use handshake::{HandshakeError, Request, connect};
 pub use web_transport_proto::{ConnectRequest, ConnectResponse};
 
@@ -116,11 +117,11 @@ impl Drop for Http3 {
 /// A session whose CONNECT was answered with 200.
 fn session(
     connection: Connection,
-    control: (mendpath::SendStream, mendpath::RecvStream),
+    control: Control,
     connect: (mendpath::SendStream, mendpath::RecvStream),
     protocol: Option<String>,
 ) -> Session {
-    let (sending, mut control) = control;
+    let Control { send: sending, recv: mut control, early } = control;
     let (connect, capsules) = connect;
     let http3 = Http3 {
         id: connect.id().0,
@@ -133,7 +134,7 @@ fn session(
         ),
         tasks: Mutex::default(),
     };
-    let (accepting, sorting) = Accepting::new(connection.clone(), http3.id);
+    let (accepting, sorting) = Accepting::new(connection.clone(), http3.id, early);
     let session = Session::new(connection.clone(), Link::http3(http3)).accepting(accepting);
     let link = Arc::downgrade(session.link());
     let tasks = [

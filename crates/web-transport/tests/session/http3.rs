@@ -64,6 +64,51 @@ async fn others_are_told_apart() {
     assert!(matches!(refused, Err(HandshakeError::Unsupported)), "{refused:?}");
 }
 
+/// No order is set for the streams of one direction (RFC 9114 section 6.2): those of QPACK, one of
+/// a type that is made up, and one that says what it is only later may come before the SETTINGS.
+#[tokio::test]
+async fn the_control_stream_need_not_be_the_first() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.connect()).await;
+    watchdog(async {
+        let mut early = Vec::new();
+        for words in [&[0x02][..], &[0x03], &[0x21, 1], &[0x40]] {
+            let mut send = client.open_uni().await.unwrap();
+            send.write_all(words).await.unwrap();
+            early.push(send);
+        }
+        let ((_capsules, _rest), server) =
+            tokio::join!(handmade(client), async { Request::accept(server).await.unwrap().ok(None).await });
+        let server = server.unwrap();
+        let mut last = early.pop().unwrap();
+        last.write_all(b"\x54\x00late").await.unwrap();
+        last.finish().unwrap();
+        assert_eq!(server.accept_uni().await.unwrap().read_all().await.unwrap(), "late");
+        for mut kept in early.drain(..2) {
+            let stopped = tokio::time::timeout(std::time::Duration::ZERO, kept.stopped()).await;
+            assert!(stopped.is_err(), "a stream of QPACK was stopped: {stopped:?}");
+            kept.write_all(&[0x20]).await.unwrap();
+        }
+    })
+    .await;
+}
+
+/// What lets the client in is no refusal; and a request that is let go ends the connection, which
+/// is what the client is told.
+#[tokio::test]
+async fn a_request_is_not_refused_with_success() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.connect()).await;
+    let (client, refused) = tokio::join!(watchdog(connect(client, request())), async {
+        Request::accept(server).await.unwrap().refuse(StatusCode::NO_CONTENT).await
+    });
+    assert!(matches!(refused, Err(HandshakeError::Success(StatusCode::NO_CONTENT))), "{refused:?}");
+    assert!(
+        matches!(client, Err(HandshakeError::Connection(ConnectionError::ApplicationClosed { .. }))),
+        "{client:?}"
+    );
+}
+
 /// Beside a session there may be streams of QPACK, of nothing, of another session, and requests.
 #[tokio::test]
 async fn what_belongs_to_no_session_is_left_out() {

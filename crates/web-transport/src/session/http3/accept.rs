@@ -40,6 +40,33 @@ struct Streams {
     end: Option<ConnectionError>,
 }
 
+/// A stream of one direction, and its type if it has said one.
+type Typed = (Option<StreamUni>, RecvStream);
+
+/// Streams of the peer that came before its control stream: nothing says that it is the first
+/// (RFC 9114 section 6.2).
+#[derive(Debug, Default)]
+pub(crate) struct Early {
+    typed: Vec<Typed>,
+    /// Those that have not said yet what they are.
+    typing: JoinSet<Typed>,
+}
+
+impl Early {
+    /// Waits for the control stream, of which the type is taken.
+    pub(crate) async fn control(&mut self, connection: &Connection) -> Result<RecvStream, ConnectionError> {
+        loop {
+            tokio::select! {
+                recv = connection.accept_uni() => drop(self.typing.spawn(typed(recv?))),
+                Some(Ok((kind, recv))) = self.typing.join_next() => match kind {
+                    Some(StreamUni::CONTROL) => return Ok(recv),
+                    kind => self.typed.push((kind, recv)),
+                },
+            }
+        }
+    }
+}
+
 /// A stream whose first bytes were read.
 enum Sorted {
     Uni(RecvStream),
@@ -51,9 +78,13 @@ enum Sorted {
 
 impl Accepting {
     /// What sorts the streams has to run as long as there is a handle.
-    pub(crate) fn new(connection: Connection, session: u64) -> (Self, impl Future<Output = ()> + Send) {
+    pub(crate) fn new(
+        connection: Connection,
+        session: u64,
+        early: Early,
+    ) -> (Self, impl Future<Output = ()> + Send) {
         let arrived = Arc::<Arrived>::default();
-        let sorting = sort(connection, session, arrived.clone());
+        let sorting = sort(connection, session, early, arrived.clone());
         (Self { arrived, waits: [None, None] }, sorting)
     }
 
@@ -106,15 +137,20 @@ impl Arrived {
 }
 
 /// Streams that say nothing wait beside the others, not before them.
-async fn sort(connection: Connection, session: u64, arrived: Arc<Arrived>) {
+async fn sort(connection: Connection, session: u64, early: Early, arrived: Arc<Arrived>) {
+    let Early { typed: early, mut typing } = early;
     let mut sorting = JoinSet::new();
+    for stream in early {
+        sorting.spawn(uni(stream, session));
+    }
     let mut kept = Vec::new();
     let end = loop {
         tokio::select! {
             recv = connection.accept_uni() => match recv {
-                Ok(recv) => drop(sorting.spawn(uni(recv, session))),
+                Ok(recv) => drop(sorting.spawn(async move { uni(typed(recv).await, session).await })),
                 Err(error) => break error,
             },
+            Some(Ok(stream)) = typing.join_next() => drop(sorting.spawn(uni(stream, session))),
             both = connection.accept_bi() => match both {
                 Ok((send, recv)) => drop(sorting.spawn(bi(send, recv, session))),
                 Err(error) => break error,
@@ -138,8 +174,12 @@ async fn sort(connection: Connection, session: u64, arrived: Arc<Arrived>) {
     arrived.changed.iter().for_each(|changed| changed.notify_waiters());
 }
 
-async fn uni(mut recv: RecvStream, session: u64) -> Sorted {
-    match varint(&mut recv).await.map(StreamUni) {
+async fn typed(mut recv: RecvStream) -> Typed {
+    (varint(&mut recv).await.map(StreamUni), recv)
+}
+
+async fn uni((kind, mut recv): Typed, session: u64) -> Sorted {
+    match kind {
         Some(StreamUni::WEBTRANSPORT) if is(&mut recv, session).await => Sorted::Uni(recv),
         Some(StreamUni::QPACK_ENCODER | StreamUni::QPACK_DECODER) => Sorted::Kept(recv),
         _ => Sorted::Neither,

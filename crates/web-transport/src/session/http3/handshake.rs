@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use mendpath::{Connection, ConnectionError, RecvStream, SendStream};
 use thiserror::Error;
-use web_transport_proto::{ConnectError, ConnectRequest, ConnectResponse, Settings, SettingsError};
+use tokio::io::AsyncReadExt;
+use web_transport_proto::{
+    ConnectError, ConnectRequest, ConnectResponse, Settings, SettingsError, StreamUni,
+};
 
+use super::accept::Early;
 use crate::Session;
 
 /// How long a peer may take for its SETTINGS, and a client for its request.
@@ -30,6 +34,9 @@ pub enum HandshakeError {
     /// The server wants no session.
     #[error("the server answered {0}")]
     Refused(http::StatusCode),
+    /// This side would refuse with what lets the client in.
+    #[error("{0} refuses nobody")]
+    Success(http::StatusCode),
     /// One side chose a protocol that the client did not offer.
     #[error("`{0}` is not among the protocols that were offered")]
     Protocol(String),
@@ -53,9 +60,17 @@ impl From<ConnectError> for HandshakeError {
 #[derive(Debug)]
 pub struct Request {
     connection: Connection,
-    control: (SendStream, RecvStream),
+    control: Control,
     connect: (SendStream, RecvStream),
     request: ConnectRequest,
+}
+
+/// The control streams, and what of the peer's came before its own.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) send: SendStream,
+    pub(crate) recv: RecvStream,
+    pub(crate) early: Early,
 }
 
 impl Request {
@@ -70,7 +85,7 @@ impl Request {
             let request = ConnectRequest::read(&mut recv).await?;
             Ok((control, (send, recv), request))
         };
-        let (control, connect, request) = patiently(handshake).await?;
+        let (control, connect, request) = patiently(&connection, handshake).await?;
         Ok(Self { connection, control, connect, request })
     }
 
@@ -96,16 +111,20 @@ impl Request {
             offered(&self.request, protocol)?;
             response = response.with_protocol(protocol);
         }
-        response.write(&mut self.connect.0).await?;
+        response.write(&mut self.connect.0).await.map_err(|error| ended(&self.connection, error.into()))?;
         Ok(super::session(self.connection, self.control, self.connect, response.protocol))
     }
 
     /// Refuses, with a status that is not 2xx, and waits until the client knows.
     ///
     /// # Errors
-    /// If the connection has ended.
+    /// If the status is 2xx, or the connection has ended.
     pub async fn refuse(mut self, status: http::StatusCode) -> Result<(), HandshakeError> {
-        ConnectResponse::new(status).write(&mut self.connect.0).await?;
+        if status.is_success() {
+            return Err(HandshakeError::Success(status));
+        }
+        let response = ConnectResponse::new(status);
+        response.write(&mut self.connect.0).await.map_err(|error| ended(&self.connection, error.into()))?;
         if self.connect.0.finish().is_ok() {
             let _ = tokio::time::timeout(PATIENCE, self.connect.0.finished()).await;
         }
@@ -125,27 +144,29 @@ pub async fn connect(connection: Connection, request: ConnectRequest) -> Result<
         let response = ConnectResponse::read(&mut recv).await?;
         Ok((control, (send, recv), response))
     };
-    let (control, connect, response) = patiently(handshake).await?;
+    let (control, connect, response) = patiently(&connection, handshake).await?;
     if let Some(protocol) = &response.protocol {
         offered(&request, protocol)?;
     }
     Ok(super::session(connection, control, connect, response.protocol))
 }
 
-/// Exchanges SETTINGS: both sides send them before anything else, on the stream that they open
-/// first.
-async fn settings(connection: &Connection) -> Result<(SendStream, RecvStream), HandshakeError> {
+/// Exchanges SETTINGS: both sides send them before anything else on their control stream.
+async fn settings(connection: &Connection) -> Result<Control, HandshakeError> {
     let mut ours = Settings::default();
     ours.enable_webtransport(1);
     let mut send = connection.open_uni().await?;
     ours.write(&mut send).await?;
-    let mut recv = connection.accept_uni().await?;
-    let theirs = Settings::read(&mut recv).await?;
+    let mut early = Early::default();
+    let mut recv = early.control(connection).await?;
+    let mut kind = Vec::new();
+    StreamUni::CONTROL.encode(&mut kind);
+    let theirs = Settings::read(&mut kind.as_slice().chain(&mut recv)).await?;
     tracing::debug!(?theirs, "SETTINGS");
     if theirs.supports_webtransport() == 0 {
         return Err(HandshakeError::Unsupported);
     }
-    Ok((send, recv))
+    Ok(Control { send, recv, early })
 }
 
 fn offered(request: &ConnectRequest, protocol: &str) -> Result<(), HandshakeError> {
@@ -156,7 +177,22 @@ fn offered(request: &ConnectRequest, protocol: &str) -> Result<(), HandshakeErro
 }
 
 async fn patiently<T>(
+    connection: &Connection,
     handshake: impl Future<Output = Result<T, HandshakeError>>,
 ) -> Result<T, HandshakeError> {
-    tokio::time::timeout(PATIENCE, handshake).await.unwrap_or(Err(HandshakeError::Silent))
+    let done = tokio::time::timeout(PATIENCE, handshake).await.unwrap_or(Err(HandshakeError::Silent));
+    done.map_err(|error| ended(connection, error))
+}
+
+/// Streams that break off with their connection say no more of it than that they do.
+fn ended(connection: &Connection, error: HandshakeError) -> HandshakeError {
+    use HandshakeError::{Connect, Connection as Lost, Settings};
+    match (error, connection.close_reason()) {
+        (
+            Connect(ConnectError::UnexpectedEnd | ConnectError::Io(_))
+            | Settings(SettingsError::UnexpectedEnd | SettingsError::Io(_)),
+            Some(reason),
+        ) => Lost(reason),
+        (error, _) => error,
+    }
 }
