@@ -86,6 +86,12 @@ impl Link {
         Codes::Raw
     }
 
+    /// Refuses what is begun after the session has ended. The connection below may take a moment
+    /// longer: the peer is told first.
+    pub(crate) fn open(&self) -> Result<(), SessionError> {
+        self.end.get().map_or(Ok(()), |end| Err(end.clone()))
+    }
+
     /// What the end of the connection means here.
     pub(crate) fn lost(&self, error: ConnectionError) -> SessionError {
         self.end.get().cloned().unwrap_or_else(|| SessionError::of_connection(error, self.codes()))
@@ -162,7 +168,8 @@ impl Session {
     }
 
     /// Closes the session with a code, and words of which 1,024 bytes are sent. The first close
-    /// counts.
+    /// counts. Whatever is begun afterwards fails; what waits, [`Session::closed`] included, ends
+    /// with the connection: over HTTP/3 once the peer has heard, within 3 s.
     pub fn close(&self, code: u32, reason: &str) {
         let reason = prefix(reason);
         #[cfg(feature = "http3")]
@@ -201,6 +208,7 @@ impl Session {
         cx: &mut Context<'_>,
         dir: Dir,
     ) -> Poll<Result<(SendStream, Option<RecvStream>), SessionError>> {
+        self.link.open()?;
         let index = dir.index();
         if self.opening[index].is_none() {
             let opened = match dir {
@@ -232,6 +240,7 @@ impl Session {
     }
 
     pub(crate) fn poll_accept_uni(&mut self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, SessionError>> {
+        self.link.open()?;
         #[cfg(feature = "http3")]
         if let Some(accepting) = &mut self.accepting {
             let recv = ready!(accepting.poll_uni(cx)).map_err(|error| self.link.lost(error))?;
@@ -245,6 +254,7 @@ impl Session {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(SendStream, RecvStream), SessionError>> {
+        self.link.open()?;
         #[cfg(feature = "http3")]
         if let Some(accepting) = &mut self.accepting {
             let (send, recv) = ready!(accepting.poll_bi(cx)).map_err(|error| self.link.lost(error))?;
@@ -261,6 +271,7 @@ impl Session {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<Result<(), SessionError>> {
+        self.link.open()?;
         let before = self.before_datagrams();
         let sent = if before.is_empty() {
             ready!(self.connection.poll_send_datagram_with(cx, data, DatagramOptions::new()))
@@ -273,6 +284,7 @@ impl Session {
 
     /// Never waits: what finds no room is refused.
     pub(crate) fn try_send_datagram(&self, data: Bytes) -> Result<(), SessionError> {
+        self.link.open()?;
         let before = self.before_datagrams();
         let data = if before.is_empty() { data } else { [before, data].concat().into() };
         self.connection.send_datagram(data).map_err(|error| self.refused(error))
@@ -280,14 +292,15 @@ impl Session {
 
     /// The next datagram of this session.
     pub(crate) fn poll_recv_datagram(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, SessionError>> {
+        self.link.open()?;
         loop {
             let data =
                 ready!(self.connection.poll_read_datagram(cx)).map_err(|error| self.link.lost(error))?;
-            let before = self.before_datagrams();
-            if data.starts_with(&before) {
-                return Poll::Ready(Ok(data.slice(before.len()..)));
+            let length = data.len();
+            if let Some(data) = self.in_datagram(data) {
+                return Poll::Ready(Ok(data));
             }
-            tracing::debug!(length = data.len(), "a datagram of no session");
+            tracing::debug!(length, "a datagram of no session");
         }
     }
 
@@ -309,6 +322,15 @@ impl Session {
             return http3.before_streams(dir);
         }
         Bytes::new()
+    }
+
+    /// What a datagram has for this session, if it is one of it.
+    fn in_datagram(&self, data: Bytes) -> Option<Bytes> {
+        #[cfg(feature = "http3")]
+        if let Some(http3) = &self.link.http3 {
+            return http3.in_datagram(data);
+        }
+        Some(data)
     }
 
     fn before_datagrams(&self) -> Bytes {

@@ -79,22 +79,32 @@ impl Http3 {
         words.into()
     }
 
+    /// What follows that in a datagram of this session, however many bytes the peer writes it in
+    /// (RFC 9000 section 16).
+    pub(crate) fn in_datagram(&self, mut data: Bytes) -> Option<Bytes> {
+        let quarter = web_transport_proto::VarInt::decode(&mut data).ok()?;
+        (quarter.into_inner() == self.id / 4).then_some(data)
+    }
+
     /// Says so in a capsule (section 6), and closes the connection when the peer does, or does not.
     pub(crate) fn close(&self, connection: &Connection, link: &Arc<Link>, code: u32, reason: &str) {
         if !link.end(SessionError::Connection(mendpath::ConnectionError::LocallyClosed)) {
             return;
         }
-        let connect = self.connect.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut connect = self.connect.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Kept to the end, as the control stream is in it: a peer that sees that close first takes
         // it for an error of the connection (RFC 9114 section 6.2.1).
         let link = link.clone();
         let (connection, reason) = (connection.clone(), reason.to_owned());
-        let Some((mut connect, runtime)) = connect.zip(tokio::runtime::Handle::try_current().ok()) else {
-            return connection.close(Codes::Http3.encode(code), reason.as_bytes());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            connection.close(Codes::Http3.encode(code), reason.as_bytes());
+            // Not before: its reset would be an end with code 0.
+            return drop(connect);
         };
         runtime.spawn(async move {
             let capsule = frame(&Capsule::CloseWebTransportSession { code, reason: reason.clone() });
             let say = async {
+                let connect = connect.as_mut()?;
                 connect.write_all(&capsule).await.ok()?;
                 connect.finish().ok()?;
                 Some(connection.closed().await)

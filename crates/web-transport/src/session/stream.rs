@@ -41,6 +41,7 @@ impl SendStream {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
+        self.link.open()?;
         let taken = ready!(self.stream.poll_write(cx, data));
         Poll::Ready(
             taken.map_err(|error| error::write(error, self.link.codes(), |lost| self.link.lost(lost))),
@@ -99,6 +100,7 @@ impl RecvStream {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<Result<Option<usize>, StreamError>> {
+        self.link.open()?;
         let read = ready!(self.stream.poll_read(cx, buffer));
         Poll::Ready(read.map_err(|error| self.error(error)))
     }
@@ -125,6 +127,7 @@ impl RecvStream {
         if max == 0 {
             return Poll::Ready(Ok(Some(Bytes::new())));
         }
+        self.link.open()?;
         let chunk = ready!(self.stream.poll_read_chunk(cx, max));
         Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)).map_err(|error| self.error(error)))
     }

@@ -109,6 +109,31 @@ async fn a_request_is_not_refused_with_success() {
     );
 }
 
+/// The number before a datagram may be longer than it need be (RFC 9000 section 16).
+#[tokio::test]
+async fn datagrams_are_told_by_their_number() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.session()).await;
+    for words in [&[][..], &[0x40], &[0x40, 0x01, b'x'], &[0x80, 0, 0, 0, b'o', b'u', b'r', b's']] {
+        client.connection().send_datagram(Bytes::copy_from_slice(words)).unwrap();
+    }
+    assert_eq!(watchdog(server.recv_datagram()).await.unwrap(), "ours");
+}
+
+/// Without a runtime there is nobody to send the capsule, but the end of the connection says the
+/// same. Often, as it was a race.
+#[test]
+fn a_close_outside_of_the_runtime_keeps_its_code() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let pair = runtime.block_on(async { Pair::new(Kind::Http3) });
+    for _ in 0..300 {
+        let (client, server) = runtime.block_on(watchdog(pair.session()));
+        client.close(7, "bye");
+        let why = runtime.block_on(watchdog(server.closed())).session_error();
+        assert_eq!(why, Some((7, "bye".to_owned())));
+    }
+}
+
 /// Beside a session there may be streams of QPACK, of nothing, of another session, and requests.
 #[tokio::test]
 async fn what_belongs_to_no_session_is_left_out() {

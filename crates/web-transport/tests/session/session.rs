@@ -1,5 +1,6 @@
 //! Sessions as a whole: how they end, and what they tell.
 
+use mendpath_web_transport::{SessionError, StreamError};
 use web_transport_trait::{Error as _, RecvStream as _, SendStream as _, Session as _, Stats as _};
 
 use crate::common::{Kind, PROTOCOL, Pair, watchdog};
@@ -31,6 +32,44 @@ async fn a_close_says_why() {
             })
             .await;
         }
+    }
+}
+
+/// Also while the peer is yet to be told: nothing is taken that would get lost.
+#[tokio::test]
+async fn a_session_that_was_closed_is_over_at_once() {
+    for &kind in Kind::ALL {
+        let pair = Pair::new(kind);
+        let (client, server) = watchdog(pair.session()).await;
+        watchdog(async {
+            let (mut send, mut recv) = client.open_bi().await.unwrap();
+            send.write_all(b"x").await.unwrap();
+            let (mut theirs, _heard) = server.accept_bi().await.unwrap();
+            theirs.write_all(b"x").await.unwrap();
+            assert_eq!(recv.read_chunk(1).await.unwrap().unwrap(), "x");
+
+            client.close(1, "");
+            let stream = |error| match error {
+                StreamError::Session(error) => error,
+                other => panic!("{other:?}"),
+            };
+            let errors = [
+                client.open_uni().await.err().unwrap(),
+                client.accept_bi().await.err().unwrap(),
+                client.accept_uni().await.err().unwrap(),
+                client.send_datagram("late".into()).err().unwrap(),
+                client.recv_datagram().await.err().unwrap(),
+                stream(send.write(b"late").await.unwrap_err()),
+                stream(recv.read_chunk(1).await.unwrap_err()),
+                stream(recv.read(&mut [0]).await.unwrap_err()),
+            ];
+            let over = |error: &_| {
+                matches!(error, SessionError::Connection(mendpath::ConnectionError::LocallyClosed))
+            };
+            assert!(errors.iter().all(over), "{kind:?}: {errors:?}");
+            assert_eq!(server.closed().await.session_error(), Some((1, String::new())), "{kind:?}");
+        })
+        .await;
     }
 }
 
