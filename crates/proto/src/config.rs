@@ -14,7 +14,7 @@ use crate::{
 /// UDP payload that Ethernet leaves below IPv6, in bytes.
 pub(crate) const ETHERNET: u16 = 1_452;
 /// What the send buffer always holds: with no room at all, writers would wait for ever.
-const MIN_SEND_BUFFER: u64 = 1_200;
+const MIN_SEND_BUFFER: u64 = 512;
 
 /// Settings of one connection, the same type for both roles.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct TransportConfig {
     /// `None`.
     pub initial_stream_window: Option<u64>,
     /// Bytes that the application may hand over before they are acknowledged, all streams together.
-    /// Of these as many are used as the paths need, at least 1 MiB. Less than 1,200 counts as that.
+    /// Of these as many are used as the paths need, at least 1 MiB. Less than 512 counts as that.
     /// Default 64 MiB.
     pub send_buffer: u64,
     /// Bidirectional streams that the peer may have open; at most 65,536 count. Default 256.

@@ -189,7 +189,7 @@ fn an_initial_window_without_bound_transfers() {
 }
 
 #[test]
-fn a_send_buffer_without_room_holds_a_packet_all_the_same() {
+fn a_send_buffer_without_room_holds_some_all_the_same() {
     let mut pair = Pair::new(TransportConfig { send_buffer: 0, ..TransportConfig::default() });
     pair.connect();
     pair.transfer(100_000, Duration::from_secs(60));
