@@ -88,3 +88,30 @@ impl Connection {
         Some((number, path.sent().get(number)?.sent_at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PathLimits, PathUse, connection::tests::client};
+
+    /// A metered path carries data and no recovery, so that the two see it differently.
+    #[test]
+    fn what_a_policy_has_seen_becomes_what_a_scheduler_sees() {
+        let (mut connection, now) = (client(), Instant::ORIGIN);
+        let see = |connection: &mut Connection, view| {
+            let mut seen = Vec::new();
+            connection.take_snapshots(now, view, &mut seen);
+            seen
+        };
+        for carries in [PathUse::Regular, PathUse::Metered, PathUse::Paused] {
+            let limits = PathLimits { carries, ..PathLimits::default() };
+            connection.paths.get_mut(&PathId::ZERO).unwrap().set_limits(limits);
+            let scheduling = see(&mut connection, View::Scheduling);
+            let mut seen = see(&mut connection, View::Recovery);
+            assert_eq!((seen.len(), seen == scheduling), (1, carries != PathUse::Metered), "{carries:?}");
+            seen[0].protectable = true;
+            connection.show_to_scheduler(&mut seen);
+            assert_eq!(seen, scheduling, "{carries:?}");
+        }
+    }
+}
