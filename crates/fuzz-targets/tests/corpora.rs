@@ -5,9 +5,14 @@ use std::{fs, path::PathBuf};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fuzz_targets::TARGETS;
 
+/// The workspace of the fuzzer's programs.
+fn fuzz() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+}
+
 /// Files named after their targets, a seed in each line: its name, a space, its bytes in base64.
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds")
+    fuzz().join("seeds")
 }
 
 #[test]
@@ -32,4 +37,18 @@ fn every_file_of_seeds_has_a_target() {
         let name = file.file_stem().unwrap();
         assert!(TARGETS.iter().any(|(known, _)| name == *known), "{name:?}");
     }
+}
+
+/// Nothing else looks at the programs, which take a nightly toolchain to build.
+#[test]
+fn every_target_is_a_program_of_one_line() {
+    let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
+    for (target, _) in TARGETS {
+        let path = format!("fuzz_targets/{target}.rs");
+        assert!(manifest.contains(&format!("name = \"{target}\"\npath = \"{path}\"\n")), "{target}");
+        let line = format!("libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_targets::{target}::run(data));");
+        assert_eq!(fs::read_to_string(fuzz().join(path)).unwrap(), format!("#![no_main]\n\n{line}\n"));
+    }
+    let programs = fs::read_dir(fuzz().join("fuzz_targets")).unwrap().count();
+    assert_eq!((programs, manifest.matches("[[bin]]").count()), (TARGETS.len(), TARGETS.len()));
 }

@@ -10,11 +10,8 @@ use mendpath_testkit::{
     sweep::{Report, Sweep},
 };
 
-/// How many run here; CI asks for more by the environment variable `MENDPATH_SCENARIOS`.
+/// How many run here of each range; CI asks for more by the environment variable `MENDPATH_SCENARIOS`.
 const SCENARIOS: u64 = 1_000;
-/// How many of a range that no run before has seen: one in so many of the fixed ones, at least
-/// [`SCENARIOS`].
-const FRESH_SHARE: u64 = 4;
 /// Fresh ranges begin at multiples of this, far from the fixed one.
 const FRESH_STEP: u64 = 1_000_000;
 
@@ -49,7 +46,7 @@ fn base() -> u64 {
 /// one whether anything was overlooked.
 #[test]
 fn random_scenarios_of_a_fresh_range() {
-    let (base, count) = (base(), (number("MENDPATH_SCENARIOS").unwrap_or(0) / FRESH_SHARE).max(SCENARIOS));
+    let (base, count) = (base(), number("MENDPATH_SCENARIOS").unwrap_or(SCENARIOS));
     // Shown when the test fails.
     println!(
         "replay this range: MENDPATH_SCENARIO_BASE={base} cargo test -p mendpath-testkit --test random fresh"
