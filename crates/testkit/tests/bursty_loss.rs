@@ -74,7 +74,7 @@ fn who_knows_the_path_fills_it_no_less() {
 fn fills_it_no_less(chain: [f64; 3], paths: usize, least: f64) {
     let [known, anew] = [true, false].map(|careful_resume| {
         let transport = TransportConfig { careful_resume, ..transport(RecoveryKind::Auto) };
-        goodput(chain, paths, 11..=30, &transport)
+        goodput(chain, paths, 11..=50, &transport)
     });
     println!("{paths} paths, {chain:?}: {known:.3}, anew {anew:.3}");
     assert!(anew >= least, "{paths} paths, {chain:?}: {anew}");
