@@ -2,8 +2,12 @@
 //! nothing where it is paused, while the other path goes on as if it were alone.
 
 use mendpath_testkit::response::{Exchange, PathPlan, Response};
-use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
-use proto::{PathId, PathLimits, PathUse, TransportConfig};
+use netsim::{
+    LinkConfig, Loss, Seed,
+    link::{OutageKind, QueueSize},
+    network::Direction,
+};
+use proto::{PathId, PathLimits, PathUse, RecoveryKind, TransportConfig};
 use units::{BitRate, Bytes, Duration, LossRate};
 
 const SIZE: usize = 10_000_000;
@@ -19,6 +23,10 @@ fn path(loss: f64) -> PathPlan {
 
 fn establish(paths: &[PathPlan]) -> Exchange {
     Exchange::establish(Seed(1), paths, &TransportConfig::default())
+}
+
+fn metered() -> PathLimits {
+    PathLimits { carries: PathUse::Metered, ..PathLimits::default() }
 }
 
 /// The server, which sends the responses, limits its second path.
@@ -81,6 +89,24 @@ fn a_metered_path_carries_data_and_no_recovery() {
         response.paths[1].copies_sent + response.paths[1].repair_symbols_sent
     };
     assert!(recovery_on_second(PathLimits::default()) > 0, "else this shows nothing");
-    let metered = PathLimits { carries: PathUse::Metered, ..PathLimits::default() };
-    assert_eq!(recovery_on_second(metered), 0);
+    assert_eq!(recovery_on_second(metered()), 0);
+}
+
+/// The scheduler's copies cost as much as recovery's.
+#[test]
+fn a_metered_path_carries_no_copies_of_what_is_late_on_another() {
+    let paths = [path(0.0), path(0.0)];
+    let transport = TransportConfig { recovery: RecoveryKind::None, ..TransportConfig::default() };
+    let copies_from_a_dead_path = |limits| {
+        let mut exchange = Exchange::establish(Seed(1), &paths, &transport);
+        limit(&mut exchange, limits);
+        let dies = exchange.links[0];
+        exchange
+            .world
+            .network_mut()
+            .change(dies, Direction::Backward, |link, now| link.cut(now, OutageKind::Drop));
+        exchange.request(20_000, &paths).expect("it completes").stats.late_copies_sent
+    };
+    assert!(copies_from_a_dead_path(PathLimits::default()) > 0, "else this shows nothing");
+    assert_eq!(copies_from_a_dead_path(metered()), 0);
 }

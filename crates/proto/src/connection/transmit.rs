@@ -564,15 +564,6 @@ impl Connection {
         }
     }
 
-    /// Makes what a recovery policy has just seen of the paths what a scheduler would see.
-    pub(super) fn show_to_scheduler(&self, snapshots: &mut [PathSnapshot]) {
-        let usable = self.usable();
-        for seen in snapshots {
-            seen.usable = self.paths.get(&seen.id).is_some_and(&usable);
-            seen.protectable = false;
-        }
-    }
-
     pub(super) fn wait_for_pacer(&mut self, now: Instant, id: PathId, wait: Duration) {
         if let Some(path) = self.paths.get_mut(&id) {
             path.wait_for_pacer(now + wait);

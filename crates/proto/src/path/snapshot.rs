@@ -15,7 +15,7 @@ const LOSS_PRIOR: u64 = 100;
 pub(crate) enum View {
     /// For a scheduler, which does not ask what could be protected.
     Scheduling,
-    /// For a recovery policy.
+    /// For what mends losses: a recovery policy, or the copies of what is late.
     Recovery,
 }
 

@@ -1,6 +1,6 @@
 //! Late re-injection: data stuck on a slow or dead path goes again over the better one, within its
 //! window, when nothing else is to be sent. The scheduler's counterpart to recovery: it works with
-//! every scheme, `none` included.
+//! every scheme, `none` included, and keeps off the same paths.
 
 use units::{Duration, Instant};
 
@@ -33,10 +33,8 @@ impl Connection {
         }
         for attempt in 0..MAX_VOID_ATTEMPTS {
             let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
-            if attempt == 0 && !snapshots.is_empty() {
-                self.show_to_scheduler(&mut snapshots);
-            } else {
-                self.take_snapshots(now, View::Scheduling, &mut snapshots);
+            if attempt > 0 || snapshots.is_empty() {
+                self.take_snapshots(now, View::Recovery, &mut snapshots);
             }
             let choice = self.most_late(now, &snapshots);
             self.scratch.snapshots = snapshots;
@@ -86,32 +84,5 @@ impl Connection {
         let path = self.paths.get(&id)?;
         let number = path.oldest_protectable()?;
         Some((number, path.sent().get(number)?.sent_at))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{PathLimits, PathUse, connection::tests::client};
-
-    /// A metered path carries data and no recovery, so that the two see it differently.
-    #[test]
-    fn what_a_policy_has_seen_becomes_what_a_scheduler_sees() {
-        let (mut connection, now) = (client(), Instant::ORIGIN);
-        let see = |connection: &mut Connection, view| {
-            let mut seen = Vec::new();
-            connection.take_snapshots(now, view, &mut seen);
-            seen
-        };
-        for carries in [PathUse::Regular, PathUse::Metered, PathUse::Paused] {
-            let limits = PathLimits { carries, ..PathLimits::default() };
-            connection.paths.get_mut(&PathId::ZERO).unwrap().set_limits(limits);
-            let scheduling = see(&mut connection, View::Scheduling);
-            let mut seen = see(&mut connection, View::Recovery);
-            assert_eq!((seen.len(), seen == scheduling), (1, carries != PathUse::Metered), "{carries:?}");
-            seen[0].protectable = true;
-            connection.show_to_scheduler(&mut seen);
-            assert_eq!(seen, scheduling, "{carries:?}");
-        }
     }
 }
