@@ -1,7 +1,7 @@
 //! Writes the pages and pictures of the committed runs of the lab again, from their data. Nothing
 //! is measured.
 //!
-//! `cargo run -p mendpath-lab --example pages`, at the root of the repository; or name the folder
+//! `cargo run -p mendpath-lab --example lab_pages`, at the root of the repository; or name the folder
 //! whose folders have a `results.json` each.
 
 use std::{fs, io, path::Path};

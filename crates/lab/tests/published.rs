@@ -36,7 +36,7 @@ fn committed_pages_belong_to_their_data() {
         assert_eq!(
             stale(&folder),
             [""; 0],
-            "cargo run -p mendpath-lab --example pages; {}",
+            "cargo run -p mendpath-lab --example lab_pages; {}",
             folder.display()
         );
     }

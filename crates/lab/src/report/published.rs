@@ -81,8 +81,8 @@ fn head(report: &Report) -> String {
         ("load average before and after", format!("{:.2}, {:.2}", machine.load_before, machine.load_after)),
         ("processor time of others meanwhile", others),
     ];
-    let mut out = format!("# {}\n\n{}\n\n", escape(&report.title), escape(report.about.trim()));
-    out += "Made from `results.json` by `cargo run -p mendpath-lab --example pages`: \
+    let mut out = format!("# {}\n\n{}\n\n", escape(&report.title), description(&report.about));
+    out += "Made from `results.json` by `cargo run -p mendpath-lab --example lab_pages`: \
             change nothing here. [docs/lab.md](../../docs/lab.md) describes the lab and the data.\n\n\
             | what | |\n| --- | --- |\n";
     for (what, value) in rows {
@@ -130,6 +130,11 @@ fn escape(text: &str) -> String {
     out
 }
 
+/// The same of a description, in which code stays code.
+fn description(text: &str) -> String {
+    escape(text.trim()).replace("\\`", "`")
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{json, tests::example};
@@ -156,14 +161,14 @@ mod tests {
     fn the_page_shows_rows_conditions_pictures_and_errors() {
         let mut report = example();
         report.machine.others_share = Some(0.034);
-        report.about = "A | B".to_owned();
+        report.about = "A | B, `@0`".to_owned();
         let files = published(&report);
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["01.svg", "05.svg", "README.md"], "fetches and page loads have a picture");
         let page = &files[2].1;
         for wanted in [
             "# An &lt;example>",
-            "A \\| B",
+            "A \\| B, `@0`",
             "| scale, seed | quick, 1 |",
             "| fetches, calls or loads per contender | 100 |",
             "| programs | mendpath: mendpath 0.1.0 |",
