@@ -10,7 +10,7 @@ use mendpath_testkit::{
     sweep::{Report, Sweep},
 };
 
-/// How many run here of each range; CI asks for more by the environment variable `MENDPATH_SCENARIOS`.
+/// How many run of each range where the environment variable `MENDPATH_SCENARIOS` does not say otherwise, as in CI.
 const SCENARIOS: u64 = 1_000;
 /// Fresh ranges begin at multiples of this, far from the fixed one.
 const FRESH_STEP: u64 = 1_000_000;
@@ -18,6 +18,11 @@ const FRESH_STEP: u64 = 1_000_000;
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not `{text}`")))
+}
+
+/// How many run of each range.
+fn count() -> u64 {
+    number("MENDPATH_SCENARIOS").unwrap_or(SCENARIOS)
 }
 
 /// Runs them all; fails with what is needed to replay what failed.
@@ -46,17 +51,18 @@ fn base() -> u64 {
 /// one whether anything was overlooked.
 #[test]
 fn random_scenarios_of_a_fresh_range() {
-    let (base, count) = (base(), number("MENDPATH_SCENARIOS").unwrap_or(SCENARIOS));
+    let (base, count) = (base(), count());
     // Shown when the test fails.
     println!(
-        "replay this range: MENDPATH_SCENARIO_BASE={base} cargo test -p mendpath-testkit --test random fresh"
+        "replay this range: MENDPATH_SCENARIOS={count} MENDPATH_SCENARIO_BASE={base} \
+         cargo test -p mendpath-testkit --test random fresh"
     );
     pass(base..base + count);
 }
 
 #[test]
 fn random_scenarios() {
-    let report = pass(0..number("MENDPATH_SCENARIOS").unwrap_or(SCENARIOS));
+    let report = pass(0..count());
     // What never happens is not tested: the generator must go on reaching all of it.
     let rare = [
         "~ packet rebuilt by the decoder",
