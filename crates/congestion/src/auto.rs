@@ -39,7 +39,7 @@ use crate::{
     base_rtt::BaseRtt,
     chance::Chance,
     cubic::BETA,
-    delay_at_loss::DelayAtLoss,
+    delay_at_loss::{self, DelayAtLoss},
     group::Group,
     half_load::HalfLoad,
     loss_floor::LossFloor,
@@ -69,8 +69,9 @@ pub struct Auto {
     half: HalfLoad,
     chance: Chance,
     delays: DelayAtLoss,
-    /// Slow start was ended by losses that came with delay, and none since has spoken against that.
-    ended_by_load: bool,
+    /// Slow start was ended by losses that came with delay, or before there was any to compare with. It goes on once
+    /// the evidence is below this.
+    ended_in_doubt: Option<f32>,
     /// Boxed, as is what else is seldom there: every path of every connection has a controller.
     trial: Option<Box<Trial>>,
     /// What was given up without a queue.
@@ -99,7 +100,7 @@ impl Auto {
             half: HalfLoad::default(),
             chance: Chance::default(),
             delays: DelayAtLoss::default(),
-            ended_by_load: false,
+            ended_in_doubt: None,
             trial: None,
             appeal: Appeal::default(),
             pardons: PARDONS,
@@ -242,10 +243,12 @@ impl Auto {
         }
         let delay = self.queueing.delay();
         let Some(queue) = self.queue(self.longest()) else {
+            // Nothing has been measured that could tell. Losses that follow may.
+            self.note_end(delay_at_loss::FAR_FROM_LOAD);
             return self.answer(now, sent_at, BETA);
         };
         if by_load {
-            self.ended_by_load |= self.cubic.in_slow_start();
+            self.note_end(delay_at_loss::SURELY_CHANCE);
             self.rounds.confirm();
             return self.answer(now, sent_at, BETA);
         }
@@ -273,6 +276,13 @@ impl Auto {
             return;
         }
         self.cubic.reduce(now, sent_at, beta.max(BETA));
+    }
+
+    /// If it is slow start that ends, evidence below `bound` says that it should not have.
+    fn note_end(&mut self, bound: f32) {
+        if self.cubic.in_slow_start() {
+            self.ended_in_doubt = Some(bound);
+        }
     }
 
     /// Takes back what was given up for losses that have turned out to be chance, as another one
@@ -401,13 +411,15 @@ impl Controller for Auto {
         let ack = &Ack { app_limited: ack.app_limited || self.held.is_some(), ..*ack };
         // Who has less to send than the window allows, or has never filled the path, holds no queue
         // that would hide the route's delay.
-        let may_probe = self.floor.is_lossy() && !self.cubic.in_slow_start() && !ack.app_limited;
+        let slow_start = self.cubic.in_slow_start() || self.rounds.is_doubted();
+        let may_probe = self.floor.is_lossy() && !slow_start && !ack.app_limited;
         self.base.on_ack(ack, may_probe);
         self.half.watch(ack.now, self.base.is_probing(), self.packets(self.window()));
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);
         self.delays.on_ack(ack);
         let ended = self.queueing.on_ack(ack);
-        self.rounds.on_ack(&Ack { app_limited: ack.app_limited || self.trial.is_some(), ..*ack });
+        let limited = ack.app_limited || self.base.is_probing() || self.trial.is_some();
+        self.rounds.on_ack(&Ack { app_limited: limited, ..*ack });
         if ended {
             self.end_round(ack);
         }
@@ -425,7 +437,7 @@ impl Controller for Auto {
         self.half.count(loss.largest_sent_at, 0.0, self.packets(loss.bytes));
         self.rounds.on_loss(loss);
         let by_load = self.delays.on_loss(loss.largest_sent_at);
-        if self.delays.is_chance() && core::mem::take(&mut self.ended_by_load) {
+        if self.ended_in_doubt.take_if(|bound| self.delays.evidence() < *bound).is_some() {
             // Slow start goes on if the next round trips show no queue.
             self.rounds.doubt();
         }
@@ -443,7 +455,7 @@ impl Controller for Auto {
         self.queueing = Queueing::default();
         (self.floor, self.half, self.peak) = (LossFloor::default(), HalfLoad::default(), Duration::ZERO);
         (self.chance, self.trial) = (Chance::default(), None);
-        (self.delays, self.ended_by_load) = (DelayAtLoss::default(), false);
+        (self.delays, self.ended_in_doubt) = (DelayAtLoss::default(), None);
         self.appeal.forget();
         self.rounds = SlowStartRounds::default();
     }

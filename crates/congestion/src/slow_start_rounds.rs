@@ -117,6 +117,11 @@ impl SlowStartRounds {
         self.doubted = Some(0);
     }
 
+    /// Whether slow start may yet go on, which the round trips to come will tell.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted.is_some()
+    }
+
     /// The end of slow start was right, or is no longer of interest.
     pub(crate) fn confirm(&mut self) {
         self.doubted = None;

@@ -8,13 +8,15 @@
 //! repair is left out, but for a trial now and then.
 //!
 //! # Episodes
-//! Losses that are declared at one time are one episode and count once, by the share of them that was
-//! mended: a path that was cut says as much as a single packet.
+//! Losses that are declared within a round trip of the first are one episode and count once, by the share
+//! of them that was mended: a path that was cut says as much as a single packet. And symbols leave after
+//! all that they repair, so that what they mend is known after the last of its losses: counted by
+//! themselves, all but one of a response's losses would count as lost for good.
 //!
 //! # Invariants
 //! Nothing is in vain before some twenty episodes. What mends again is found out by trials.
 
-use units::Instant;
+use units::{Duration, Instant};
 
 /// Weight of earlier episodes for each new one: the last 64 or so count.
 const KEPT: f64 = 1.0 - 1.0 / 64.0;
@@ -39,21 +41,21 @@ pub struct RepairYield {
     left_out: u32,
 }
 
-/// Losses that were declared at one time.
+/// Losses that were declared within a round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Episode {
-    at: Instant,
+    until: Instant,
     lost: u32,
     mended: u32,
 }
 
 impl RepairYield {
-    /// A packet that recovery had protected is declared lost.
-    pub fn on_lost(&mut self, now: Instant) {
+    /// A packet that recovery had protected is declared lost on a path whose round-trip time is `rtt`.
+    pub fn on_lost(&mut self, now: Instant, rtt: Duration) {
         match &mut self.latest {
-            Some(episode) if episode.at == now => episode.lost += 1,
+            Some(episode) if now <= episode.until => episode.lost += 1,
             latest => {
-                if let Some(over) = latest.replace(Episode::new(now)) {
+                if let Some(over) = latest.replace(Episode::new(now + rtt)) {
                     self.on_episode(over);
                 }
             }
@@ -61,7 +63,7 @@ impl RepairYield {
     }
 
     /// What a packet that is declared lost carried has arrived by its repair. News that comes after
-    /// the next loss counts there.
+    /// the next episode has begun counts there.
     pub fn on_mended(&mut self) {
         if let Some(latest) = &mut self.latest {
             latest.mended += 1;
@@ -91,22 +93,22 @@ impl RepairYield {
 }
 
 impl Episode {
-    fn new(at: Instant) -> Self {
-        Self { at, lost: 1, mended: 0 }
+    fn new(until: Instant) -> Self {
+        Self { until, lost: 1, mended: 0 }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use units::Duration;
-
     use super::*;
+
+    const RTT: Duration = Duration::from_millis(1);
 
     /// Episodes of `lost` packets each, of which `mended` are mended.
     fn episodes(watched: &mut RepairYield, from: u64, count: u64, lost: u32, mended: u32) {
         for n in from..from + count {
-            let now = Instant::ORIGIN + Duration::from_millis(n);
-            (0..lost).for_each(|_| watched.on_lost(now));
+            let now = Instant::ORIGIN + RTT * (2 * n);
+            (0..lost).for_each(|_| watched.on_lost(now, RTT));
             (0..mended).for_each(|_| watched.on_mended());
         }
     }
@@ -129,6 +131,17 @@ mod tests {
             episodes(&mut watched, 0, 1_000, lost, mended);
             assert!(!watched.is_in_vain(), "{mended} of {lost}");
         }
+    }
+
+    #[test]
+    fn what_mends_all_losses_of_a_round_trip_at_once_mends_all_of_them() {
+        let mut watched = RepairYield::default();
+        for n in 0..100 {
+            let begun = Instant::ORIGIN + RTT * (2 * n);
+            (0..5).for_each(|nth| watched.on_lost(begun + RTT / 5 * nth, RTT));
+            (0..5).for_each(|_| watched.on_mended());
+        }
+        assert_eq!(watched.mended, watched.episodes);
     }
 
     #[test]

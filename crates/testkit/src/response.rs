@@ -18,7 +18,8 @@ use crate::world::{ConnectionId, Step, World};
 /// How long a response may take before it counts as failed, unless [`Exchange::limit`] says
 /// otherwise.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How long the server's books are given to settle after the response.
+/// How long the server's books are given to settle after the response, unless [`Exchange::settle`] says
+/// otherwise.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Size of the request in bytes.
 const REQUEST: usize = 100;
@@ -88,6 +89,9 @@ pub struct Exchange {
     pub links: Vec<LinkId>,
     /// How long a response may take before it counts as failed. Two minutes.
     pub limit: Duration,
+    /// How long the server's books are given to settle after a response, and the next request has to wait. Two
+    /// seconds.
+    pub settle: Duration,
     seed: Seed,
 }
 
@@ -172,7 +176,7 @@ impl Exchange {
         let rest = world.now() + Duration::from_secs(1);
         world.run_until(rest);
         while world.poll_event(client).is_some() || world.poll_event(server).is_some() {}
-        Ok(Self { world, client, server, links, limit: LIMIT, seed })
+        Ok(Self { world, client, server, links, limit: LIMIT, settle: SETTLE, seed })
     }
 
     /// Connects over the first path and returns when the client's handshake is complete.
@@ -200,7 +204,7 @@ impl Exchange {
             advance(&mut world, limit, "the handshake was not complete")?;
         }
         let server = world.hosts_connection(server_host).expect("the loop waited for it");
-        Ok(Self { world, client, server, links, limit: LIMIT, seed })
+        Ok(Self { world, client, server, links, limit: LIMIT, settle: SETTLE, seed })
     }
 
     /// Connects over `path`, whose links may lose from the start, and requests a response of `size`
@@ -294,7 +298,7 @@ impl Exchange {
         }
         assert_eq!(reader.got, size, "every byte of the response was read");
         let completion: Duration = reader.completed.map_or(self.limit, |at: Instant| at - start);
-        let settled = self.world.now() + SETTLE;
+        let settled = self.world.now() + self.settle;
         self.world.run_until(settled);
         let connection = self.world.connection(server);
         let stats = connection.stats();

@@ -247,6 +247,7 @@ impl Connection {
     /// Tells everybody who has to know of packets that a path has lost.
     fn on_lost(&mut self, now: Instant, level: Level, id: PathId, lost: &mut LossOutcome) {
         self.stats.packets_lost += lost.on_path;
+        let rtt = self.paths.get(&id).map_or(Duration::ZERO, Path::expected_rtt);
         for lost in lost.packets.drain(..) {
             self.observe_lost(now, level, id, lost.number);
             if lost.kind == LossKind::MtuProbe {
@@ -262,6 +263,7 @@ impl Connection {
                     coded: lost.packet.is_coded(),
                     in_flight: lost.packet.is_in_flight(),
                     counts: lost.kind == LossKind::OnPath,
+                    rtt,
                 });
                 self.repair.on_event(now, &event);
             }

@@ -88,6 +88,10 @@ struct Auto {
     coding: Coding,
     k_max: u16,
     budget: RepairBudget,
+    /// When the last packet with new data left.
+    fresh_at: Instant,
+    /// Nothing has waited to be sent since then.
+    all_sent: bool,
     watches: ByPath<Watch>,
     reasons: RecoveryReasons,
 }
@@ -136,6 +140,8 @@ impl Auto {
             coding,
             k_max: u16::from(repair.k_max),
             budget: RepairBudget::default(),
+            fresh_at: Instant::ORIGIN,
+            all_sent: false,
             watches: ByPath::new(),
             reasons: RecoveryReasons::default(),
         }
@@ -235,6 +241,13 @@ impl Auto {
         }
     }
 
+    /// Whether new data may be the answer to what the peer said when it had received everything: there was
+    /// nothing new to send for a round trip. Recovery packets may still be in flight, and what they have mended
+    /// may have been sent again.
+    fn may_answer(&self, now: Instant, path: &PathSnapshot) -> bool {
+        self.all_sent && path.measured && now >= self.fresh_at + path.min_rtt
+    }
+
     /// Notes that nothing is done about `exposed`; each exposure counts once.
     fn leave(&mut self, of: PathId, exposed: Exposed, why: Left) -> Plan {
         let watch = self.watches.get_or_default(of);
@@ -310,6 +323,7 @@ impl RecoveryPolicy for Auto {
         paths: &[PathSnapshot],
         unacked: &dyn UnackedView,
     ) -> RecoveryAction {
+        self.all_sent = true;
         let mut not_before: Option<Instant> = None;
         // The path that loses most comes first.
         let mut order: SmallVec<[(f64, &PathSnapshot); 8]> =
@@ -379,12 +393,16 @@ impl RecoveryPolicy for Auto {
         conditions.worth_duplicating(flight.bytes, 1.0).then_some(gap)
     }
 
-    fn on_data(&mut self, _now: Instant, packet: &SentData, paths: &[PathSnapshot]) {
-        if paths.iter().map(|p| p.in_flight).sum::<u64>() <= packet.bytes {
+    fn on_data(&mut self, now: Instant, packet: &SentData, paths: &[PathSnapshot]) {
+        let path = paths.iter().find(|p| p.id == packet.path);
+        let alone = paths.iter().map(|p| p.in_flight).sum::<u64>() <= packet.bytes;
+        if alone || packet.fresh && path.is_some_and(|path| self.may_answer(now, path)) {
             self.budget.on_idle();
         }
-        let loss = paths.iter().find(|p| p.id == packet.path).map_or(0.0, |p| p.history.loss());
-        self.budget.on_data(packet.bytes, loss);
+        self.budget.on_data(packet.bytes, path.map_or(0.0, |p| p.history.loss()));
+        if packet.fresh {
+            (self.fresh_at, self.all_sent) = (now, false);
+        }
     }
 
     fn on_event(&mut self, now: Instant, event: &RecoveryEvent) {
@@ -397,7 +415,7 @@ impl RecoveryPolicy for Auto {
             }
             RecoveryEvent::Lost(lost) if lost.counts && (lost.copied || lost.coded) => {
                 if let Some(watch) = self.watches.get_mut(&lost.path) {
-                    watch.mends.on_lost(now);
+                    watch.mends.on_lost(now, lost.rtt);
                 }
             }
             RecoveryEvent::Mended { path } => {

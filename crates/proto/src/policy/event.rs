@@ -69,6 +69,8 @@ pub struct LostPacket {
     /// Whether the path as it is now is to blame: it was in flight, and the path has not moved
     /// since.
     pub counts: bool,
+    /// Round-trip time to expect of what the path carries next.
+    pub rtt: Duration,
 }
 
 /// The packet that carries what a policy asked for.

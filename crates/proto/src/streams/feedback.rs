@@ -84,7 +84,7 @@ impl Streams {
     }
 
     /// Whether losing `frame` leaves the peer without something that it should know.
-    fn is_relevant(&self, frame: StreamControl) -> bool {
+    pub(super) fn is_relevant(&self, frame: StreamControl) -> bool {
         match frame {
             StreamControl::MaxData(limit) => self.window.matters(limit),
             StreamControl::MaxStreams { dir, limit } => self.remote[dir as usize].window.matters(limit),

@@ -190,4 +190,36 @@ impl Streams {
         }
         out.len() > start
     }
+
+    /// Reinjection: appends the credit that `control` announced once more, as far as the peer may lack it and as
+    /// much as fits while `out.len() <= limit`. What answers a request may be as long as it allows, and no longer.
+    pub fn write_credit_again(
+        &mut self,
+        control: &[StreamControl],
+        out: &mut Vec<u8>,
+        limit: usize,
+        sent: &mut SentStreamFrames,
+    ) {
+        for &frame in control {
+            if !self.is_relevant(frame) {
+                continue;
+            }
+            let start = out.len();
+            match frame {
+                StreamControl::MaxData(maximum) => wire::MaxData { maximum }.encode(out),
+                StreamControl::MaxStreamData { id, limit: maximum } => {
+                    wire::MaxStreamData { id, maximum }.encode(out);
+                }
+                StreamControl::MaxStreams { dir, limit: maximum } => {
+                    wire::MaxStreams { dir, maximum }.encode(out);
+                }
+                _ => continue,
+            }
+            if out.len() > limit {
+                out.truncate(start);
+                return;
+            }
+            sent.control.push(frame);
+        }
+    }
 }

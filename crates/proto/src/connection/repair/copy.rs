@@ -76,6 +76,7 @@ impl Connection {
             self.handshake.crypto_mut(Level::OneRtt).on_lost(*range);
         }
         self.write_crypto(builder, out);
+        self.streams.write_credit_again(&frames.streams.control, out, limit, &mut builder.frames.streams);
         builder.ack_eliciting |= wrote;
     }
 

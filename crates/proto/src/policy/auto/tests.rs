@@ -91,6 +91,7 @@ fn lost(number: PacketNumber, copied: bool) -> RecoveryEvent {
         coded: false,
         in_flight: true,
         counts: true,
+        rtt: Duration::from_micros(500),
     })
 }
 
@@ -203,6 +204,42 @@ fn what_is_lost_with_its_copies_is_copied_once_in_a_while() {
         auto.on_event(now, &RecoveryEvent::Mended { path: PathId(0) });
     }
     assert!(!drain(&mut auto, &paths, &mut Packets::new(1, 1_200)).is_empty());
+}
+
+/// Between two exchanges something may be in flight still: repair that was not needed, or what it has mended and
+/// was sent again.
+#[test]
+fn an_answer_to_what_has_arrived_has_the_whole_allowance() {
+    let packet = |number, fresh| SentData {
+        path: PathId(0),
+        number: PacketNumber(number),
+        bytes: 1_200,
+        marks: Marks::default(),
+        fresh,
+        source: None,
+        rtt: Duration::from_millis(50),
+    };
+    let busy = [PathSnapshot { in_flight: 20_000, measured: true, ..path(0) }];
+    let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+    let credit = |last_again: Option<u64>, waits: bool, next: u64, fresh: bool| {
+        let mut auto = auto(Coding::Unacked);
+        auto.on_data(at(0), &packet(0, true), &busy);
+        auto.budget.on_repair(auto.budget.credit());
+        if !waits {
+            auto.on_opportunity(at(1), &busy, &Packets::default());
+        }
+        if let Some(last) = last_again {
+            auto.on_data(at(last), &packet(1, false), &busy);
+        }
+        auto.on_data(at(next), &packet(2, fresh), &busy);
+        auto.budget.credit()
+    };
+    let whole = RepairBudget::default().credit();
+    assert_eq!(credit(None, false, 50, true), whole);
+    assert_eq!(credit(Some(45), false, 50, true), whole, "what was mended is sent again");
+    assert!(credit(None, false, 49, true) < 100, "sooner than any answer");
+    assert!(credit(None, true, 50, true) < 100, "more was waiting all the time");
+    assert!(credit(None, false, 50, false) < 100, "a loss is no answer");
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn a_full_packet_is_worth_a_copy_once_timeouts_were_seen() {
             coded: false,
             in_flight: true,
             counts: true,
+            rtt: ms(50),
         });
         slp.on_event(at(9), &lost);
     }

@@ -114,6 +114,34 @@ fn lost_limits_are_repeated_with_current_values() {
     assert!(!server.has_pending());
 }
 
+/// The copy of a request is worth little without the credit for the answer.
+#[test]
+fn a_copy_has_the_credit_that_the_peer_may_lack() {
+    let (mut client, mut server) = pair(&config(), &tiny(100, 100));
+    let id = client.open(Dir::Bi).unwrap();
+    client.write(id, &[1; 100]).unwrap();
+    transfer(&mut client, &mut server);
+    server.read(id, &mut [0; 50]).unwrap();
+    let (_, mut record) = packet(&mut server, 1_000);
+    let credit = [StreamControl::MaxData(150), StreamControl::MaxStreamData { id, limit: 150 }];
+    assert_eq!(record.control, credit);
+    record.control.push(StreamControl::DataBlocked(0));
+    let copy = |server: &mut Streams, limit| {
+        let (mut out, mut sent) = (Vec::new(), SentStreamFrames::default());
+        server.write_credit_again(&record.control, &mut out, limit, &mut sent);
+        (out, sent)
+    };
+    let (payload, sent) = copy(&mut server, 1_000);
+    assert_eq!(sent.control, credit);
+    assert_eq!(copy(&mut server, payload.len() - 1).1.control, credit[..1], "there is no room for more");
+    receive(&mut client, &payload).unwrap();
+    assert_eq!(client.write(id, &[1; 100]), Ok(50));
+    server.on_acked(&sent);
+    assert!(copy(&mut server, 1_000).0.is_empty(), "it has arrived");
+    server.on_lost(&mut record);
+    assert!(!server.has_pending());
+}
+
 #[test]
 fn stream_credit_returns_when_both_directions_are_closed() {
     let few = StreamsConfig { max_concurrent_bidi: 1, ..config() };
