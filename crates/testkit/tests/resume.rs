@@ -255,6 +255,6 @@ fn two_known_paths_are_hardly_slower_than_the_better_one() {
         });
         let [least, tenth, half] = [0, gains.len() / 10, gains.len() / 2].map(|n| gains[n]);
         println!("two known paths to the better one, {size} bytes: {least:.2}, {tenth:.2}, {half:.2}");
-        assert!(tenth >= 0.92 && half >= 1.0, "{gains:?}");
+        assert!(tenth >= 0.91 && half >= 1.0, "{gains:?}");
     });
 }
