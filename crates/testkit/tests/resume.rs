@@ -93,9 +93,9 @@ fn a_kept_connection_learns_the_pace_from_its_responses() {
     assert!(learning.iter().zip(&plain).all(|(l, p)| l <= p), "{learning:?} {plain:?}");
 }
 
-/// Responses of 60 kB that follow each other at once over a path that loses packets in both directions: one
-/// round trip and the symbols, nine times in ten. One in a thousand would want its 42 packets' allowance
-/// whole, each request its copies, and each copy the credit for the response.
+/// Responses of 60 kB that follow each other at once over a path that loses packets in both directions: nine
+/// in ten take one round trip. For that each response needs the whole allowance of repair, repair that mends
+/// must not count as in vain, and the copy of a request has to bring the credit for the response.
 #[test]
 fn a_kept_connection_mends_its_responses_in_time_where_much_is_lost() {
     let path = path(100, 50);

@@ -88,21 +88,15 @@ impl Streams {
                 wire::StopSending { id, error_code: half.stopped? }.encode(out);
                 StreamControl::StopSending(id)
             }
-            ControlKey::MaxData => {
-                let limit = self.window.target();
-                wire::MaxData { maximum: limit }.encode(out);
-                StreamControl::MaxData(limit)
-            }
+            ControlKey::MaxData => encode_credit(StreamControl::MaxData(self.window.target()), out)?,
             ControlKey::MaxStreamData(id) => {
                 self.tune(id);
                 let limit = self.recv.get(&id).filter(|half| half.wants_more())?.window.target();
-                wire::MaxStreamData { id, maximum: limit }.encode(out);
-                StreamControl::MaxStreamData { id, limit }
+                encode_credit(StreamControl::MaxStreamData { id, limit }, out)?
             }
             ControlKey::MaxStreams(dir) => {
                 let limit = self.remote[dir as usize].window.target();
-                wire::MaxStreams { dir, maximum: limit }.encode(out);
-                StreamControl::MaxStreams { dir, limit }
+                encode_credit(StreamControl::MaxStreams { dir, limit }, out)?
             }
             ControlKey::DataBlocked => {
                 let limit = self.credit.limit();
@@ -200,21 +194,9 @@ impl Streams {
         limit: usize,
         sent: &mut SentStreamFrames,
     ) {
-        for &frame in control {
-            if !self.is_relevant(frame) {
-                continue;
-            }
+        for &frame in control.iter().filter(|frame| self.is_relevant(**frame)) {
             let start = out.len();
-            match frame {
-                StreamControl::MaxData(maximum) => wire::MaxData { maximum }.encode(out),
-                StreamControl::MaxStreamData { id, limit: maximum } => {
-                    wire::MaxStreamData { id, maximum }.encode(out);
-                }
-                StreamControl::MaxStreams { dir, limit: maximum } => {
-                    wire::MaxStreams { dir, maximum }.encode(out);
-                }
-                _ => continue,
-            }
+            let Some(frame) = encode_credit(frame, out) else { continue };
             if out.len() > limit {
                 out.truncate(start);
                 return;
@@ -222,4 +204,17 @@ impl Streams {
             sent.control.push(frame);
         }
     }
+}
+
+/// Encodes a frame that gives credit; `None`, and nothing is written, if it is another one.
+fn encode_credit(frame: StreamControl, out: &mut Vec<u8>) -> Option<StreamControl> {
+    match frame {
+        StreamControl::MaxData(maximum) => wire::MaxData { maximum }.encode(out),
+        StreamControl::MaxStreamData { id, limit: maximum } => {
+            wire::MaxStreamData { id, maximum }.encode(out)
+        }
+        StreamControl::MaxStreams { dir, limit: maximum } => wire::MaxStreams { dir, maximum }.encode(out),
+        _ => return None,
+    }
+    Some(frame)
 }
