@@ -216,6 +216,12 @@ impl Auto {
         }
     }
 
+    /// Whether more than the window keeps the load down. A trial is one of the same load, and a probe is none of the
+    /// load at all.
+    fn is_limited(&self, ack: &Ack) -> bool {
+        ack.app_limited || self.base.is_probing() || self.trial.is_some()
+    }
+
     /// Ends a trial that is through.
     fn try_load(&mut self, ack: &Ack) {
         let Some(trial) = self.trial.take_if(|trial| trial.on_ack(ack)) else { return };
@@ -418,14 +424,12 @@ impl Controller for Auto {
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);
         self.delays.on_ack(ack);
         let ended = self.queueing.on_ack(ack);
-        let limited = ack.app_limited || self.base.is_probing() || self.trial.is_some();
-        self.rounds.on_ack(&Ack { app_limited: limited, ..*ack });
+        self.rounds.on_ack(&Ack { app_limited: self.is_limited(ack), ..*ack });
         if ended {
             self.end_round(ack);
         }
         self.try_load(ack);
-        // A trial is one of the same load, and a probe is none of the load at all.
-        let app_limited = ack.app_limited || self.base.is_probing() || self.trial.is_some();
+        let app_limited = self.is_limited(ack);
         self.cubic.on_ack(&Ack { app_limited, ..*ack }, group);
         if self.cubic.in_slow_start() && !app_limited {
             self.watch_slow_start();

@@ -43,9 +43,9 @@ const MOSTLY: f32 = 0.5;
 /// Bounds of the evidence.
 const MOST_FOR_LOAD: f32 = 4.0;
 const MOST_FOR_CHANCE: f32 = 16.0;
-/// Evidence below which it is beyond doubt that losses are chance, and that another one, which came before there was
-/// any, was chance as well.
+/// Evidence below which it is beyond doubt that losses are chance.
 pub(crate) const SURELY_CHANCE: f32 = -1.0;
+/// Evidence below which so was one that came before there was any.
 pub(crate) const FAR_FROM_LOAD: f32 = -2.0;
 /// Share of the losses under load that may have any rank.
 const ANY_RANK: f32 = 0.1;

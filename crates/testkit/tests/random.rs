@@ -10,8 +10,7 @@ use mendpath_testkit::{
     sweep::{Report, Sweep},
 };
 
-/// How many run of the fixed range, and of a fresh one where the environment variable `MENDPATH_SCENARIOS` does not
-/// say otherwise, as in CI.
+/// How many run of each range where the environment variable `MENDPATH_SCENARIOS` does not say otherwise, as in CI.
 const SCENARIOS: u64 = 1_000;
 /// Fresh ranges begin at multiples of this, far from the fixed one.
 const FRESH_STEP: u64 = 1_000_000;
@@ -21,7 +20,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not `{text}`")))
 }
 
-/// How many run of a fresh range.
+/// How many run of each range.
 fn count() -> u64 {
     number("MENDPATH_SCENARIOS").unwrap_or(SCENARIOS)
 }
@@ -63,7 +62,7 @@ fn random_scenarios_of_a_fresh_range() {
 
 #[test]
 fn random_scenarios() {
-    let report = pass(0..SCENARIOS);
+    let report = pass(0..count());
     // What never happens is not tested: the generator must go on reaching all of it.
     let rare = [
         "~ packet rebuilt by the decoder",

@@ -242,19 +242,21 @@ fn two_paths_that_are_known_are_no_slower_than_new_ones() {
     });
 }
 
-/// Where the better path is known as well, the other has to be worth its packets: not always, but on the whole.
+/// Where the better path is known as well, the other has to be worth its packets: not always, but on the whole. Means
+/// of twice as many connections as elsewhere: it is about hundredths.
 #[test]
 fn two_known_paths_are_hardly_slower_than_the_better_one() {
+    let mean = |paths: &[Quality], size| return_to(paths, size, true, 2 * RETURNS);
     each_size(|size| {
         let gains = gains(98, 40, |pair| {
-            let alone = [pair.0, pair.1].map(|path| return_to(&[path], size, true, RETURNS));
-            let both = return_to(&[pair.0, pair.1], size, true, RETURNS);
+            let alone = [pair.0, pair.1].map(|path| mean(&[path], size));
+            let both = mean(&[pair.0, pair.1], size);
             let gain = alone[0].min(alone[1]).as_secs_f64() / both.as_secs_f64();
             assert!(gain >= 0.65, "{pair}, {size} bytes: {both}, alone {} {}", alone[0], alone[1]);
             gain
         });
         let [least, tenth, half] = [0, gains.len() / 10, gains.len() / 2].map(|n| gains[n]);
         println!("two known paths to the better one, {size} bytes: {least:.2}, {tenth:.2}, {half:.2}");
-        assert!(tenth >= 0.91 && half >= 1.0, "{gains:?}");
+        assert!(tenth >= 0.92 && half >= 1.0, "{gains:?}");
     });
 }

@@ -246,6 +246,9 @@ impl Connection {
 
     /// Tells everybody who has to know of packets that a path has lost.
     fn on_lost(&mut self, now: Instant, level: Level, id: PathId, lost: &mut LossOutcome) {
+        if lost.packets.is_empty() {
+            return;
+        }
         self.stats.packets_lost += lost.on_path;
         let rtt = self.paths.get(&id).map_or(Duration::ZERO, Path::expected_rtt);
         for lost in lost.packets.drain(..) {

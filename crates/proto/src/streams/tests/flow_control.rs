@@ -93,17 +93,22 @@ fn sparse_data_costs_no_more_than_the_window() {
     assert_eq!(sent.control, [StreamControl::StopSending(CLIENT_UNI), StreamControl::MaxData(14_000)]);
 }
 
-#[test]
-fn lost_limits_are_repeated_with_current_values() {
+/// A server that may hold 100 bytes, has read half of the client's 100, and says so in the packet.
+fn half_read() -> (Streams, Streams, StreamId, SentStreamFrames) {
     let (mut client, mut server) = pair(&config(), &tiny(100, 100));
     let id = client.open(Dir::Uni).unwrap();
     client.write(id, &[1; 100]).unwrap();
     transfer(&mut client, &mut server);
-    let mut buf = [0; 50];
-    server.read(id, &mut buf).unwrap();
-    let (_, mut old) = packet(&mut server, 100);
-    assert_eq!(old.control, [StreamControl::MaxData(150), StreamControl::MaxStreamData { id, limit: 150 }]);
-    server.read(id, &mut buf[..10]).unwrap();
+    server.read(id, &mut [0; 50]).unwrap();
+    let (_, told) = packet(&mut server, 100);
+    assert_eq!(told.control, [StreamControl::MaxData(150), StreamControl::MaxStreamData { id, limit: 150 }]);
+    (client, server, id, told)
+}
+
+#[test]
+fn lost_limits_are_repeated_with_current_values() {
+    let (_, mut server, id, mut old) = half_read();
+    server.read(id, &mut [0; 10]).unwrap();
     assert!(!server.has_pending(), "ten bytes are not worth a frame");
     server.on_lost(&mut old);
     let (_, mut new) = packet(&mut server, 100);
@@ -117,14 +122,8 @@ fn lost_limits_are_repeated_with_current_values() {
 /// The copy of a request is worth little without the credit for the answer.
 #[test]
 fn a_copy_has_the_credit_that_the_peer_may_lack() {
-    let (mut client, mut server) = pair(&config(), &tiny(100, 100));
-    let id = client.open(Dir::Bi).unwrap();
-    client.write(id, &[1; 100]).unwrap();
-    transfer(&mut client, &mut server);
-    server.read(id, &mut [0; 50]).unwrap();
-    let (_, mut record) = packet(&mut server, 1_000);
-    let credit = [StreamControl::MaxData(150), StreamControl::MaxStreamData { id, limit: 150 }];
-    assert_eq!(record.control, credit);
+    let (mut client, mut server, id, mut record) = half_read();
+    let credit = record.control.clone();
     record.control.push(StreamControl::DataBlocked(0));
     let copy = |server: &mut Streams, limit| {
         let (mut out, mut sent) = (Vec::new(), SentStreamFrames::default());
