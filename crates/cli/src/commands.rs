@@ -185,6 +185,8 @@ fn show_status(role: &str, feed: Arc<Feed>) {
 struct Signals {
     interrupt: Option<Signal>,
     terminate: Option<Signal>,
+    /// Only for who asks for it: servers read their configuration again.
+    hangup: Option<Signal>,
 }
 
 /// Which one came.
@@ -192,7 +194,7 @@ struct Signals {
 enum Ending {
     /// Ctrl-C: somebody sits there and waits.
     Interrupt,
-    /// SIGTERM: a service manager, as a rule.
+    /// SIGTERM: a service manager, as a rule. Or the terminal is gone.
     Terminate,
 }
 
@@ -209,7 +211,17 @@ impl Ending {
 impl Signals {
     fn new() -> Self {
         let listen = |kind| signal(kind).ok();
-        Self { interrupt: listen(SignalKind::interrupt()), terminate: listen(SignalKind::terminate()) }
+        let (interrupt, terminate) = (listen(SignalKind::interrupt()), listen(SignalKind::terminate()));
+        Self { interrupt, terminate, hangup: None }
+    }
+
+    /// With the terminal's end, after which there is something to clean up, unless that is to be
+    /// ignored (nohup).
+    #[cfg(feature = "lab")]
+    fn with_hangup() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let listen = || signal(SignalKind::hangup()).ok();
+        Self { hangup: (!ignores_hangup(&status)).then(listen).flatten(), ..Self::new() }
     }
 
     async fn next(&mut self) -> Ending {
@@ -222,8 +234,26 @@ impl Signals {
         tokio::select! {
             () = comes(&mut self.interrupt) => Ending::Interrupt,
             () = comes(&mut self.terminate) => Ending::Terminate,
+            () = comes(&mut self.hangup) => Ending::Terminate,
         }
     }
+}
+
+/// Whether a process with this /proc/PID/status ignores SIGHUP, the first of signals.
+#[cfg(feature = "lab")]
+fn ignores_hangup(status: &str) -> bool {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 == 1)
+}
+
+/// Whether the keyboard's signals come to this process.
+#[cfg(any(feature = "lab", all(feature = "tunnel", target_os = "linux")))]
+fn is_in_foreground() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| {
+        rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())
+    })
 }
 
 /// For connections to say goodbye at the end.
@@ -265,5 +295,12 @@ mod tests {
         }
         assert_eq!(workers(Some(3)), 3);
         assert!(workers(None) >= 1);
+    }
+
+    #[cfg(feature = "lab")]
+    #[test]
+    fn under_nohup_the_terminal_may_go() {
+        assert!(ignores_hangup("SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"));
+        assert!(!ignores_hangup("SigIgn:\t0000000000001000\n") && !ignores_hangup(""));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `/run/mendpath-lab/PID-START/` holds a run's temporary files and, in `processes`, the processes
 //! it has started. A process is known by its number and its start time, since numbers are used
-//! again.
+//! again; with it goes whatever else is in the namespace in which it began.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::LabError;
+use crate::{LabError, bed::Namespace};
 
 const BASE: &str = "/run/mendpath-lab";
 
@@ -47,12 +47,13 @@ impl RunDirectory {
         Ok(path)
     }
 
-    /// Remembers a process that leads a group, in case this run is killed.
+    /// Remembers a process, in case this run is killed.
     pub(crate) fn remember(&self, pid: u32) {
         let Some(start) = start_time(pid) else { return };
+        let namespace = Namespace::of(pid).map_or(0, |namespace| namespace.number());
         let file = fs::OpenOptions::new().create(true).append(true).open(self.path.join("processes"));
         // Best effort: it only helps the next run.
-        let _ = file.and_then(|mut file| writeln!(file, "{pid} {start}"));
+        let _ = file.and_then(|mut file| writeln!(file, "{pid} {start} {namespace}"));
     }
 }
 
@@ -76,11 +77,16 @@ fn sweep(base: &Path) {
         }
         let processes = fs::read_to_string(entry.path().join("processes")).unwrap_or_default();
         for line in processes.lines() {
-            let Some((pid, start)) = line.split_once(' ') else { continue };
-            if let (Ok(pid), Ok(start)) = (pid.parse::<u32>(), start.parse::<u64>())
-                && start_time(pid) == Some(start)
+            let mut numbers = line.split(' ').map_while(|number| number.parse::<u64>().ok());
+            if let (Some(pid), start @ Some(_)) = (numbers.next(), numbers.next())
+                && start_time(pid as u32) == start
             {
+                let still = Namespace::of(pid as u32).filter(|still| numbers.next() == Some(still.number()));
                 let _ = killpg(Pid::from_raw(pid as i32), Signal::SIGKILL);
+                // A process may have moved to one that is not ours to end.
+                if let Some(namespace) = still {
+                    namespace.end_processes();
+                }
             }
         }
         let _ = fs::remove_dir_all(entry.path());

@@ -96,10 +96,10 @@ pub fn execute(
     options: &Options,
 ) -> Result<i32, LabError> {
     available()?;
-    let _directory = RunDirectory::new()?;
+    let directory = RunDirectory::new()?;
     let bed = TestBed::new(paths, 0, Seed(seed), false)?;
-    let mut server = server.map(|words| foreground(&bed.server, words)).transpose()?;
-    let mut client = foreground(&bed.client, client)?;
+    let mut server = server.map(|words| foreground(&bed.server, words, &directory)).transpose()?;
+    let mut client = foreground(&bed.client, client, &directory)?;
     let status = crate::clock::poll_until(units::Duration::MAX, &options.cancel, || {
         client.0.try_wait().map_err(LabError::system("wait for the command"))
     })?;
@@ -113,12 +113,18 @@ pub fn execute(
 /// A command that has the lab's terminal; killed when this is dropped.
 struct Foreground(std::process::Child);
 
-fn foreground(namespace: &Namespace, words: &[String]) -> Result<Foreground, LabError> {
+fn foreground(
+    namespace: &Namespace,
+    words: &[String],
+    directory: &RunDirectory,
+) -> Result<Foreground, LabError> {
     let (program, arguments) = words.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
     let mut command = std::process::Command::new(program);
     command.args(arguments);
     let child = namespace.run(|| command.spawn())?;
-    child.map(Foreground).map_err(LabError::system(format!("start `{program}`")))
+    let child = child.map_err(LabError::system(format!("start `{program}`")))?;
+    directory.remember(child.id());
+    Ok(Foreground(child))
 }
 
 impl Drop for Foreground {

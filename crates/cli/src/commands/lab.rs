@@ -12,7 +12,7 @@ use lab::{
 };
 
 use super::{
-    Signals, check_writable,
+    Ending, Signals, check_writable, is_in_foreground,
     outputs::{check_distinct, is_stdout, put},
     print, unwritable, write,
 };
@@ -38,7 +38,7 @@ pub(super) async fn run(args: LabArgs) -> Result<u8, Failure> {
             let options = Options::new(PathBuf::new());
             let cancel = options.cancel.clone();
             let work = move || lab::execute(&paths, seed, server.as_deref(), &words, &options);
-            let code = until_interrupted(cancel, work).await?;
+            let code = until_interrupted(cancel, CtrlC::IsTheCommands, work).await?;
             return Ok(u8::try_from(code).unwrap_or(1));
         }
         Some(LabCommand::RelayServer { listen, origin, admin, relay }) => {
@@ -150,7 +150,7 @@ async fn measure(
         let mut tell = |progress: Progress| told.show(progress.done, progress.total, &progress.now);
         lab::run(&plan, &options, &mut tell)
     };
-    let report = until_interrupted(cancel, work).await;
+    let report = until_interrupted(cancel, CtrlC::EndsTheLab, work).await;
     shown.end();
     // What was made for nothing; a folder with anything in it stays.
     let in_vain = |_: &Failure| folder.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
@@ -221,19 +221,33 @@ fn adapter(file: &Path) -> Result<(String, Adapter), Failure> {
     Ok((name, adapter))
 }
 
+/// Who is meant by what is typed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CtrlC {
+    EndsTheLab,
+    /// The command has it too, and may have last words. The lab ends with it.
+    IsTheCommands,
+}
+
 /// Does the lab's work on a thread that may wait, and lets it clean up when the user or the system
 /// wants the program to end.
 async fn until_interrupted<T: Send + 'static>(
     cancel: Cancel,
+    ctrl_c: CtrlC,
     work: impl FnOnce() -> Result<T, LabError> + Send + 'static,
 ) -> Result<T, Failure> {
-    let mut signals = Signals::new();
+    let mut signals = Signals::with_hangup();
     let mut work = tokio::task::spawn_blocking(work);
-    let result = tokio::select! {
-        result = &mut work => result,
-        _ = signals.next() => {
-            cancel.cancel();
-            work.await
+    let result = loop {
+        tokio::select! {
+            result = &mut work => break result,
+            ending = signals.next() => {
+                let typed = ending == Ending::Interrupt && is_in_foreground();
+                if !(typed && ctrl_c == CtrlC::IsTheCommands) {
+                    cancel.cancel();
+                    break work.await;
+                }
+            }
         }
     };
     match result {

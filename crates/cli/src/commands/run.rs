@@ -2,18 +2,15 @@
 
 use std::{
     io,
-    os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::process::ExitStatusExt as _,
-    },
+    os::{fd::OwnedFd, unix::process::ExitStatusExt as _},
     process::{Child, ExitStatus},
 };
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::debug;
 
-use super::client_options;
+use super::{client_options, is_in_foreground};
 use crate::{
     args::{CarryArgs, RunCommandArgs},
     client::{Client, ClientOptions},
@@ -138,14 +135,6 @@ impl Drop for Running {
         // Nothing happens if it has ended.
         let _ = pidfd_send_signal(&self.handle, Signal::TERM);
     }
-}
-
-/// Whether the keyboard's signals come to this process.
-fn is_in_foreground() -> bool {
-    let terminal = std::fs::File::open("/dev/tty");
-    terminal.is_ok_and(|terminal| {
-        rustix::termios::tcgetpgrp(terminal.as_fd()).is_ok_and(|group| group == getpgrp())
-    })
 }
 
 /// Signals that are the command's.

@@ -1,12 +1,18 @@
-//! `mendpath lab` with real programs: calls and loads of a page.
+//! `mendpath lab` with real programs: calls, loads of a page, and ends in its midst.
 
-use std::process::Command;
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, Command, Stdio},
+};
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 
 /// Runs a plan with this program, or says why it cannot be. It succeeds if anything was measured.
 fn run(plan: &str, more: &[&str]) -> Option<Vec<Value>> {
-    use std::io::Write as _;
     if let Err(reason) = lab::available() {
         let _ = writeln!(std::io::stderr(), "skipped: {reason}");
         return None;
@@ -70,7 +76,6 @@ fn pages_are_loaded_in_a_browser() {
     }
     let Some(rows) = run(plan, &[]) else { return };
     if let Some(reason) = rows[0]["error"].as_str().filter(|reason| reason.starts_with("skipped")) {
-        use std::io::Write as _;
         let _ = writeln!(std::io::stderr(), "{reason}");
         return;
     }
@@ -85,4 +90,68 @@ fn pages_are_loaded_in_a_browser() {
         assert!(row["loads"]["received_bytes"][0].as_u64() > row["payload_bytes"].as_u64(), "{row}");
     }
     assert!(rows[2]["error"].as_str().unwrap().contains("there is no adapter of this name"), "{}", rows[2]);
+}
+
+/// Starts `program` with a shell's `script` behind an emulated path, and reads the first line that the
+/// script prints.
+fn execute(program: &mut Command, script: &str) -> (Child, BufReader<std::process::ChildStdout>, String) {
+    let command = program.args(["lab", "exec", "--path", "delay=1ms", "--", "sh", "-c", script]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    (child, output, line.trim().to_owned())
+}
+
+/// A window that is closed ends the lab in good order; what a killed one leaves is ended by the next.
+#[test]
+fn nothing_is_left_of_a_lab_without_a_terminal_or_that_is_killed() {
+    if let Err(reason) = lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    let lab = || Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    for signal in [Signal::SIGHUP, Signal::SIGKILL] {
+        // Two processes: that of the lab's command, and one in a session of its own.
+        let (mut child, _output, left) =
+            execute(&mut lab(), "setsid sleep 1000 > /dev/null & echo $!; sleep 1000");
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        child.wait().unwrap();
+        if signal == Signal::SIGKILL {
+            assert_eq!(execute(&mut lab(), "echo next").2, "next");
+        }
+        let namespace = std::fs::metadata(format!("/proc/{left}/ns/net"));
+        assert!(namespace.is_err(), "{signal}: process {left} is still there");
+    }
+}
+
+/// Ctrl-C is typed for the command, which may say its last words and end as it likes.
+#[test]
+fn what_is_typed_is_for_the_command() {
+    if let Err(reason) = lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    let words = "trap 'sleep 0.5; echo in all 3; exit 5' INT; echo ready; while :; do sleep 0.1; done";
+    let typed = format!(
+        "exec {} lab exec --path delay=1ms -- sh {}",
+        env!("CARGO_BIN_EXE_mendpath"),
+        script.display()
+    );
+    std::fs::write(&script, words).unwrap();
+    let mut terminal = Command::new("script");
+    let terminal = terminal.args(["-qec", &typed, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = terminal.spawn() else {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no `script` of util-linux");
+        return;
+    };
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("ready")));
+    let mut keyboard = child.stdin.take().unwrap();
+    keyboard.write_all(b"\x03").unwrap();
+    keyboard.flush().unwrap();
+    assert!(lines.any(|line| line.contains("in all 3")), "it was ended before its last words");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
 }

@@ -37,6 +37,16 @@ impl Namespace {
         on_thread(make).map(Self).map_err(LabError::system("make a network namespace"))
     }
 
+    /// The one that a process is in.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        File::open(format!("/proc/{pid}/ns/net")).ok().map(Self)
+    }
+
+    /// What tells it from others that there are.
+    pub(crate) fn number(&self) -> u64 {
+        self.0.metadata().map_or(0, |found| found.ino())
+    }
+
     /// Calls `action` on a thread of this namespace. Sockets and processes that it makes belong to
     /// the namespace, also when they are used elsewhere.
     ///
@@ -52,7 +62,7 @@ impl Namespace {
 
     /// Ends every process in it but this one: also those that programs have started and left behind,
     /// whatever group or session they are in.
-    pub(super) fn end_processes(&self) {
+    pub(crate) fn end_processes(&self) {
         // Some may be about to start others.
         for _ in 0..20 {
             let found = self.processes();
