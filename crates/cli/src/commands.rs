@@ -29,6 +29,7 @@ mod trace_analyze;
 mod tunnel;
 
 use std::{
+    os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
     sync::{Arc, RwLock},
     time::Duration,
@@ -262,6 +263,10 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// A file that cannot be written should show before the work, not after it.
 fn check_writable(file: &Path) -> Result<(), Failure> {
     if file == Path::new("-") {
+        return Ok(());
+    }
+    // Whoever reads from a named pipe would take this for all of it.
+    if std::fs::metadata(file).is_ok_and(|found| found.file_type().is_fifo()) {
         return Ok(());
     }
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);

@@ -112,9 +112,14 @@ fn two_results_are_not_written_to_one_file() {
     std::fs::write(&file, "").unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
     let (file, link) = (file.to_str().unwrap(), link.to_str().unwrap());
+    // Not there yet, by two names.
+    let name = folder.path().file_name().unwrap().to_str().unwrap();
+    let [new, other] = [name, &format!("{name}/../{name}")].map(|path| format!("{path}/new"));
+    let [new, other] = [new, other].map(|path| format!("{}/../{path}", folder.path().display()));
     for args in [
         &["demo", "--virtual", "--json", "-", "--html", "-"][..],
         &["demo", "--virtual", "--svg", file, "--json", link],
+        &["demo", "--virtual", "--svg", &new, "--json", &other],
         &["lab", "run", "two-paths", "--json", file, "--html", link],
     ] {
         let output = mendpath(args);
@@ -133,6 +138,24 @@ fn a_picture_may_go_to_stdout() {
         output.status.success() && svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"),
         "{svg}"
     );
+}
+
+/// A named pipe is opened once: whoever reads from it gets all, and nobody waits for another reader.
+#[test]
+fn a_result_may_go_into_a_named_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).unwrap()
+    });
+    let schemes = ["--recovery", "none,auto,none", "--json", pipe.to_str().unwrap()];
+    let args = [&["demo", "--virtual", "--count", "2", "--size", "3kB"][..], &schemes].concat();
+    assert!(mendpath(&args).status.success());
+    let report: serde_json::Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
+    // One path, two of them with each scheme, and without loss: a scheme named twice is there once.
+    assert_eq!(report["rows"].as_array().unwrap().len(), 4);
 }
 
 #[test]

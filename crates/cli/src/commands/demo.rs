@@ -1,8 +1,8 @@
 //! `mendpath demo`.
 
 use super::{
-    Signals, check_writable,
-    outputs::{check_distinct, is_stdout, put},
+    Signals,
+    outputs::{check_outputs, is_stdout, put},
     print,
 };
 use crate::{
@@ -17,11 +17,7 @@ const QUICK: u32 = 24;
 pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let (json, html, svg) = (args.json.clone(), args.html.clone(), args.svg.clone());
     let options = options(args)?;
-    check_distinct(&[("--json", &json), ("--html", &html), ("--svg", &svg)])?;
-    // A file that cannot be written should show before the work, not after it.
-    for file in [&json, &html, &svg].into_iter().flatten() {
-        check_writable(file)?;
-    }
+    check_outputs(&[("--json", &json), ("--html", &html), ("--svg", &svg)])?;
     let mut signals = Signals::new();
     let report = tokio::select! {
         report = demo::run(options) => report?,
@@ -52,8 +48,12 @@ fn options(args: DemoArgs) -> Result<DemoOptions, Failure> {
             "Write for example --size 60kB",
         ));
     }
-    let mut recovery = args.recovery;
-    recovery.dedup();
+    let mut recovery = Vec::new();
+    for scheme in args.recovery {
+        if !recovery.contains(&scheme) {
+            recovery.push(scheme);
+        }
+    }
     Ok(DemoOptions {
         paths: if args.paths.is_empty() { defaults.paths } else { args.paths },
         size: args.size,

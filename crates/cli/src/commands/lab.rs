@@ -12,8 +12,8 @@ use lab::{
 };
 
 use super::{
-    Ending, Signals, check_writable, is_in_foreground,
-    outputs::{check_distinct, is_stdout, put},
+    Ending, Signals, is_in_foreground,
+    outputs::{check_outputs, is_stdout, put},
     print, unwritable, write,
 };
 use crate::{
@@ -122,11 +122,7 @@ async fn measure(
     args: LabRunArgs,
     folder: Option<PathBuf>,
 ) -> Result<(), Failure> {
-    check_distinct(&[("--json", &args.json), ("--html", &args.html)])?;
-    // A file that cannot be written should show before the work, not after it.
-    for file in [&args.json, &args.html].into_iter().flatten() {
-        check_writable(file)?;
-    }
+    check_outputs(&[("--json", &args.json), ("--html", &args.html)])?;
     if let Some(folder) = &folder {
         std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
     }

@@ -7,15 +7,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{print, write};
+use super::{check_writable, print, write};
 use crate::failure::Failure;
 
 pub(super) fn is_stdout(file: &Path) -> bool {
     file == Path::new("-")
 }
 
+/// A file that cannot be written should show before the work, not after it; so should two flags that
+/// name one file.
+pub(super) fn check_outputs(outputs: &[(&str, &Option<PathBuf>)]) -> Result<(), Failure> {
+    check_distinct(outputs)?;
+    outputs.iter().filter_map(|(_, file)| file.as_deref()).try_for_each(check_writable)?;
+    // Now all of them are there to be compared.
+    check_distinct(outputs)
+}
+
 /// Refuses two flags that name one file: what is written last would take the other's place.
-pub(super) fn check_distinct(outputs: &[(&str, &Option<PathBuf>)]) -> Result<(), Failure> {
+fn check_distinct(outputs: &[(&str, &Option<PathBuf>)]) -> Result<(), Failure> {
     let named: Vec<(&str, &Path)> =
         outputs.iter().filter_map(|(flag, file)| Some((*flag, file.as_deref()?))).collect();
     for (place, (flag, file)) in named.iter().enumerate() {

@@ -10,8 +10,7 @@ use trace::{Analyzer, FileReport, Limits, Method, Odds, Options, Report, is_capt
 use units::Duration;
 
 use super::{
-    check_writable,
-    outputs::{check_distinct, is_stdout, put, same_file},
+    outputs::{check_outputs, is_stdout, put, same_file},
     print,
 };
 use crate::{
@@ -22,7 +21,8 @@ use crate::{
 
 pub(super) fn run(args: AnalyzeArgs) -> Result<(), Failure> {
     let mut analyzer = Analyzer::new(options(&args)?);
-    check_outputs(&args)?;
+    check_captures(&args)?;
+    check_outputs(&[("--json", &args.json), ("--html", &args.html)])?;
     let mut wrong = Vec::new();
     for path in &args.files {
         match analyze(path, &mut analyzer) {
@@ -46,12 +46,9 @@ pub(super) fn run(args: AnalyzeArgs) -> Result<(), Failure> {
     verdict(&report, &wrong)
 }
 
-/// Captures are hard to come by: no output takes the place of one. What cannot be written should
-/// show before the work.
-fn check_outputs(args: &AnalyzeArgs) -> Result<(), Failure> {
-    let outputs = || [&args.json, &args.html].into_iter().flatten();
-    check_distinct(&[("--json", &args.json), ("--html", &args.html)])?;
-    for file in outputs().filter(|file| !is_stdout(file)) {
+/// Captures are hard to come by: no output takes the place of one.
+fn check_captures(args: &AnalyzeArgs) -> Result<(), Failure> {
+    for file in [&args.json, &args.html].into_iter().flatten().filter(|file| !is_stdout(file)) {
         let tried = format!("cannot write {}", file.display());
         if args.files.iter().any(|input| !is_stdout(input) && (input == file || same_file(input, file))) {
             return Err(Failure::usage(tried, "it is one of the captures to be read", "Name another file"));
@@ -61,7 +58,7 @@ fn check_outputs(args: &AnalyzeArgs) -> Result<(), Failure> {
             return Err(Failure::usage(tried, "it holds a capture", next));
         }
     }
-    outputs().try_for_each(|file| check_writable(file))
+    Ok(())
 }
 
 /// Whether there is a file `path` that begins as captures do. Devices and pipes are not read.
