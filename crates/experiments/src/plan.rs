@@ -120,7 +120,7 @@ impl Plan {
         let around = file.parent().unwrap_or(Path::new(""));
         // A slip in what another scale says should not show only when that is run, hours from here.
         for (_, other) in Scale::ALL.into_iter().filter(|(_, other)| *other != scale) {
-            let read = Self::read_in(around, &name, &text, (other, parts.clone()));
+            let read = Self::parse_in(around, &name, &text, (other, parts.clone()));
             read.map_err(|error| wrap(line_of(&text, other, &error), error))?;
         }
         let parsed = Self::parse_in(around, &name, &text, (scale, parts));

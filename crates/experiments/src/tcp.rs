@@ -4,12 +4,15 @@ use congestion::ControllerKind;
 use tcpsim::{CongestionKind, Tcp, Tlp, controllers::CONTROLLERS, schedulers::SCHEDULERS};
 
 use plans::{Keys, PlanError, names};
+use units::Duration;
 
 use crate::parts::{Parts, allowed, made};
 
 type Preset = fn() -> Tcp;
 const PRESETS: &[(&str, Preset)] =
     &[("default", Tcp::default), ("fuso", Tcp::fuso), ("cofuso", Tcp::cofuso), ("linux", Tcp::linux)];
+
+const LEAST_RTO: Duration = Duration::from_micros(1);
 
 /// Reads a table of TCP's parameters on top of `base`, or of the `preset` that it names.
 pub(crate) fn read(mut keys: Keys<'_>, base: Tcp, parts: &Parts) -> Result<Tcp, PlanError> {
@@ -96,6 +99,12 @@ fn times(keys: &mut Keys<'_>, tcp: &mut Tcp) -> Result<(), PlanError> {
     ] {
         if let Some(found) = keys.millis(key)? {
             *time = found;
+        }
+    }
+    // A timer of no time would expire for ever at the same moment.
+    for (key, time) in [("initial_rto_ms", tcp.initial_rto), ("max_rto_ms", tcp.max_rto)] {
+        if time < LEAST_RTO {
+            return Err(PlanError::value(keys.path(key), time.as_secs_f64() * 1e3, "0.001 or more"));
         }
     }
     Ok(())

@@ -143,6 +143,11 @@ fn wrong_plans_say_what_is_allowed() {
         ("websearch_dctcp", "websearch", "one of websearch_dctcp, websearch_pfabric_pkts"),
         ("@small", "@tiny", "of one of the classes small"),
         ("flows = 60", "flow = 60", "`workload.flows` is missing"),
+        (
+            "preset = \"fuso\"",
+            "preset = \"fuso\", initial_rto_ms = 0",
+            "`tcp.initial_rto_ms` is 0: it must be 0.001 or more",
+        ),
         ("flows = 60", "flows = 60, bogus = 1", "there is no key `workload.bogus`: here are"),
         (
             "at = { loss = 0.03 }",
@@ -177,6 +182,7 @@ fn wrong_plans_say_what_is_allowed() {
         (PLAN.replacen("\"tlp\"", "\"tlb\"", 1), "\"tlb\"", "scheme[2].kind"),
         (scaled, "seeds = 0", "seeds"),
         (at_another, "seeds = 0", "seeds"),
+        (format!("{PLAN}\n[scale.paper]\nworkload.flows = 0"), "workload.flows = 0", "workload.flows"),
     ] {
         std::fs::write(&file, &text).unwrap();
         let line = 1 + text.lines().position(|line| line.contains(wrong)).unwrap();
