@@ -180,6 +180,41 @@ fn a_place_that_takes_no_results_is_named_with_the_reason() {
     assert!(message.contains(told) && !message.contains("os error"), "{message}");
 }
 
+#[cfg(feature = "experiment")]
+#[test]
+fn tables_without_a_place_are_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, readme) = (folder.path().join("plan.toml"), folder.path().join("README.md"));
+    fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/slp-goodput/plan.toml"), &plan).unwrap();
+    let publish = || {
+        let (plan, out) = (plan.to_str().unwrap(), folder.path().join("out"));
+        text(&mendpath(&["experiment", "run", plan, "--publish", "--out", out.to_str().unwrap()]).stderr)
+    };
+    fs::write(&readme, "# Mine\n").unwrap();
+    assert!(publish().contains("has the lines <!-- results --> and <!-- /results -->"));
+    fs::write(&readme, "# Mine\n<!-- results -->\n<!-- /results -->\n").unwrap();
+    assert_eq!(publish(), "");
+    assert!(fs::read_to_string(&readme).unwrap().contains("| loss | ARQ |"));
+}
+
+#[cfg(feature = "experiment")]
+#[test]
+fn plans_that_are_not_there_or_have_no_flows_are_said_to_be() {
+    let plans = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans");
+    for (args, part) in [
+        (
+            &["fuso-fig66"][..],
+            "cannot use the plan fuso-fig66: there is no such file, nor a plan of that name in",
+        ),
+        (&["htpc-fig5", "--tail", "2"], "worked out, not simulated: there are no flows"),
+    ] {
+        let output = mendpath(&[&["experiment", "run", "--plans", plans][..], args].concat());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains(part), "{args:?}: {message}");
+    }
+}
+
 /// Somebody's own paths may be too slow for anything: that is no reason to panic.
 #[test]
 fn paths_that_are_too_slow_are_said_to_be() {

@@ -66,6 +66,9 @@ pub enum TailError {
         /// Those of the plan.
         known: String,
     },
+    /// Nothing of the plan is run.
+    #[error("it is worked out, not simulated: there are no flows")]
+    WorkedOut,
     /// The plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -96,6 +99,9 @@ impl Tail {
     /// # Errors
     /// If the plan has not what is asked for, or a run fails.
     pub fn text(&self, plan: &Plan) -> Result<String, TailError> {
+        if plan.schemes.is_empty() {
+            return Err(TailError::WorkedOut);
+        }
         let point = self.point(plan)?;
         let mut out = String::new();
         for scheme in self.schemes(plan)? {

@@ -8,8 +8,8 @@ use std::{
 };
 
 use experiments::{
-    Campaign, CampaignError, Parts, Plan, Progress, Row, Shard, Stop, Summary, Tail, TailError, publish,
-    tables, write_all,
+    Campaign, CampaignError, Files, MARKS, Parts, Plan, Progress, Row, Shard, Stop, Summary, Tail, TailError,
+    publish, tables, write_all,
 };
 
 use super::{Signals, print};
@@ -108,6 +108,17 @@ fn load_with(file: &Path, scale: experiments::Scale, stop: &Stop) -> Result<Plan
     Plan::load_with(file, scale, parts).map_err(|error| Failure::usage("cannot use the plan", error, next))
 }
 
+/// The file of a plan that is to be run.
+fn plan_to_run(plans: &Path, plan: &Path) -> Result<PathBuf, Failure> {
+    let file = plan_file(plans, plan);
+    if file.exists() {
+        return Ok(file);
+    }
+    let reason = format!("there is no such file, nor a plan of that name in {}", plans.display());
+    let next = "`mendpath experiment list` shows what there is; --plans names another folder";
+    Err(Failure::usage(format!("cannot use the plan {}", plan.display()), reason, next))
+}
+
 /// A plan's file: a path to it or to its folder, or the name of a plan.
 fn plan_file(plans: &Path, plan: &Path) -> PathBuf {
     let named = plans.join(plan).join("plan.toml");
@@ -125,7 +136,7 @@ fn run_all(args: &RunArgs, stop: &Stop) -> Result<(), Failure> {
     let files = if args.all {
         plan_files(&args.results.plans)?
     } else {
-        args.plan.iter().map(|plan| plan_file(&args.results.plans, plan)).collect()
+        args.plan.iter().map(|plan| plan_to_run(&args.results.plans, plan)).collect::<Result<_, _>>()?
     };
     for file in &files {
         let mut plan = load_with(file, args.scale, stop)?;
@@ -148,7 +159,8 @@ fn run_all(args: &RunArgs, stop: &Stop) -> Result<(), Failure> {
         let rows = simulate(plan, &campaign, jobs)?;
         let (summary, files) = write_all(plan, &rows, &folder).map_err(|error| failed(plan, error))?;
         if args.publish {
-            publish(plan, &summary, &files).map_err(|error| failed(plan, error))?;
+            let published = publish(plan, &summary, &files).map_err(|error| failed(plan, error))?;
+            tell_of_readme(plan, &published);
         }
         show(plan, summary, &folder, args.results.json, &mut summaries)?;
     }
@@ -156,6 +168,19 @@ fn run_all(args: &RunArgs, stop: &Stop) -> Result<(), Failure> {
         print_json(&summaries)?;
     }
     Ok(())
+}
+
+/// Tables that have no place are missed by nobody but who looks for them.
+fn tell_of_readme(plan: &Plan, published: &Files) {
+    if published.written.iter().any(|file| file.ends_with("README.md")) {
+        return;
+    }
+    let marks = MARKS.iter().find(|(scale, ..)| *scale == plan.scale);
+    let (_, begin, end) = marks.expect("every scale has its marks");
+    say(format_args!(
+        "no README.md beside {} has the lines {begin} and {end}, so the tables stand in none",
+        plan.file.display()
+    ));
 }
 
 /// Two plans of one name would have their results in one folder, the last one's in place of the
@@ -229,9 +254,13 @@ fn print_json(summaries: &[Summary]) -> Result<(), Failure> {
 
 /// What happened to the slowest flows of a point.
 fn tell_tail(args: &RunArgs, plan: &Plan, flows: usize) -> Result<(), Failure> {
-    let next = "`--at axis=value` names the point, `--scheme` one of the plan's schemes";
-    let failed =
-        |error: TailError| Failure::usage(format!("cannot tell the tail of {}", plan.name), error, next);
+    let failed = |error: TailError| {
+        let next = match error {
+            TailError::WorkedOut => "Run it without --tail",
+            _ => "`--at axis=value` names the point, `--scheme` one of the plan's schemes",
+        };
+        Failure::usage(format!("cannot tell the tail of {}", plan.name), error, next)
+    };
     let at = args.at.iter().map(|text| Tail::setting(text)).collect::<Result<_, _>>().map_err(failed)?;
     let tail = Tail { at, seed: args.seed, scheme: args.scheme.clone(), ..Tail::new(flows) };
     print(&tail.text(plan).map_err(failed)?)
