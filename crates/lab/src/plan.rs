@@ -320,6 +320,12 @@ mod tests {
                 "line 14: `fetch[1].cuont`: unknown field `cuont`, expected one of",
             ),
             ("size = \"60kB\"", "size = \"0kB\"", "1 byte"),
+            ("[vary]", "[vary]\nlos = ['1%']", "vary: no [[network]] has `{los}` in it"),
+            (
+                "[[network]]",
+                "[[network]]\nname = \"loss 2%\"\npaths = ['', '']\n[[network]]\nname = \"loss 2%\"\npaths = ['', '']\n[[network]]",
+                "two networks are called `loss 2%`",
+            ),
             ("[quick_vary]\n        loss", "[quick_vary]\n        lost", "which vary has not"),
             ("[\"tcp:cubic\", \"mendpath:auto\"]", "[]", "it has no contenders"),
         ] {

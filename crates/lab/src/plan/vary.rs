@@ -28,27 +28,37 @@ pub(super) fn networks(
     vary: &BTreeMap<String, Vec<String>>,
 ) -> Result<Vec<Network>, String> {
     let combinations = combinations(vary)?;
-    let mut networks = Vec::new();
+    let mut networks: Vec<Network> = Vec::new();
     for template in templates {
-        let uses = |name: &String| {
-            let braces = format!("{{{name}}}");
-            template.name.contains(&braces) || template.paths.iter().any(|path| path.contains(&braces))
-        };
         let mut seen: Vec<BTreeMap<String, String>> = Vec::new();
         for combination in &combinations {
             // What a template does not mention does not multiply it.
             let mut vary = combination.clone();
-            vary.retain(|name, _| uses(name));
+            vary.retain(|name, _| template.uses(name));
             if !seen.contains(&vary) {
-                networks.push(network(template, contenders, &vary)?);
+                let network = network(template, contenders, &vary)?;
+                if networks.iter().any(|other| (&other.name, &other.vary) == (&network.name, &network.vary)) {
+                    return Err(format!("two networks are called `{}`", network.name));
+                }
+                networks.push(network);
                 seen.push(vary);
             }
         }
+    }
+    if let Some(name) = vary.keys().find(|name| !templates.iter().any(|template| template.uses(name))) {
+        return Err(format!("vary: no [[network]] has `{{{name}}}` in it"));
     }
     if networks.len() > MAX_NETWORKS {
         return Err(format!("it has {} networks: vary less, {MAX_NETWORKS} are the most", networks.len()));
     }
     Ok(networks)
+}
+
+impl NetworkTemplate {
+    fn uses(&self, name: &str) -> bool {
+        let braces = format!("{{{name}}}");
+        self.name.contains(&braces) || self.paths.iter().any(|path| path.contains(&braces))
+    }
 }
 
 fn combinations(vary: &BTreeMap<String, Vec<String>>) -> Result<Vec<BTreeMap<String, String>>, String> {
