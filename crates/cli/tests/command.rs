@@ -65,6 +65,16 @@ fn the_demonstration_in_virtual_time_prints_the_same_every_time() {
     assert!(fs::read_to_string(svg).unwrap().starts_with("<svg"));
 }
 
+/// The digits are the same everywhere, so the README's are those.
+#[test]
+fn the_readme_shows_what_the_demonstration_prints() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let (_, table) = readme.split_once("```text\npaths ").expect("the demonstration's table");
+    let (table, _) = table.split_once("\n```").unwrap();
+    let output = text(&mendpath(&["demo", "--virtual"]).stdout);
+    assert!(output.contains(table), "{output}");
+}
+
 #[test]
 fn usage_errors_exit_with_2() {
     for args in [&["demo", "--path", "speed=1"][..], &["client", "nonsense"], &["client"], &["fly"]] {
