@@ -56,6 +56,9 @@ pub enum ParsePathError {
         "queue: `{0}bdp` is no share of rate times round-trip time: give a rate, and a number such as 0.25bdp"
     )]
     Queue(String),
+    /// Neither that small packets are spared nor that they are not.
+    #[error("data-only: `{0}` is not `yes` or `no`")]
+    DataOnly(String),
     /// A path without emulation that is to have properties.
     #[error("a path that is `direct` has no other properties: the machine is what it is")]
     NotAlone,
@@ -87,6 +90,22 @@ struct Side {
     items: Vec<String>,
     /// A share of the bandwidth-delay product.
     queue: Option<String>,
+    /// Keys of which not all uses are among the items, where a second one would be found.
+    given: Vec<String>,
+}
+
+impl Side {
+    fn once(&mut self, key: &str) -> Result<(), ParsePathError> {
+        if !matches!(key, "delay" | "queue") {
+            return Ok(());
+        }
+        let key = key.to_owned();
+        if self.given.contains(&key) {
+            return Err(ParseLinkError::Twice { key }.into());
+        }
+        self.given.push(key);
+        Ok(())
+    }
 }
 
 #[derive(Default)]
@@ -104,7 +123,11 @@ impl Parts {
         match key {
             "direct" => return Err(ParsePathError::NotAlone),
             "data-only" => {
-                self.data_only = true;
+                self.data_only = match value {
+                    "" | "yes" => true,
+                    "no" => false,
+                    other => return Err(ParsePathError::DataOnly(other.to_owned())),
+                };
                 return Ok(());
             }
             _ => {}
@@ -119,6 +142,11 @@ impl Parts {
                 _ => (key, true, true),
             },
         };
+        for (side, _) in
+            [(&mut self.up, up), (&mut self.down, down)].into_iter().filter(|(_, wanted)| *wanted)
+        {
+            side.once(name)?;
+        }
         if up && down && (name == "delay" || name.starts_with("delay@")) {
             return self.delay(name, value);
         }
@@ -230,7 +258,16 @@ mod tests {
         assert!(error("speed=1").starts_with("`speed` is no property of a link"));
         assert!(error("delay=20").starts_with("delay: `20` is not a time"));
         assert!(error("delay=20s").contains("at most 10 s"));
-        assert!(error("loss=2%,loss=3%").contains("twice"));
+        for twice in [
+            "loss=2%,loss=3%",
+            "delay=2ms,delay=3ms",
+            "delay-up=2ms,delay=3ms",
+            "rate=1mbit,delay=2ms,queue=1bdp,queue-down=5p",
+        ] {
+            assert!(error(twice).contains("is given twice"), "{twice}");
+        }
+        assert_eq!(error("data-only=maybe"), "data-only: `maybe` is not `yes` or `no`");
+        assert!("data-only=no".parse::<PathSpec>().is_ok_and(|spec| !spec.data_only));
         assert!(error("direct,loss=2%").contains("no other properties"));
         assert!("direct".parse::<PathSpec>().is_ok_and(|spec| spec.direct));
     }
