@@ -9,7 +9,7 @@ use std::str::FromStr;
 use clap::Args;
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize, loss::GilbertElliott};
 use proto::{ControllerKind, RecoveryKind, TransportConfig};
-use testkit::response::{Exchange, PathPlan, Response};
+use testkit::response::{Exchange, Incomplete, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
 
 const EXAMPLES: &str = "\
@@ -17,6 +17,9 @@ Examples:
   mendpath-tools goodput --size 50000000
   mendpath-tools goodput --chain 1%/20%/100% --rate 50mbit --rtt 40ms --congestion auto,ctcp
   mendpath-tools goodput --rtt 20ms --jitter 40ms --paths 2 --loss 0% --congestion auto";
+
+/// Virtual time for a transfer: a window that halves with every loss needs a while.
+const PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// Goodput as a share of the bottleneck's rate, for each scheme and loss rate.
 #[derive(Args)]
@@ -105,7 +108,12 @@ impl Arguments {
         self.loss.iter().map(|rate| (rate.to_string(), bernoulli(rate))).collect()
     }
 
-    fn transfer(&self, recovery: RecoveryKind, controller: ControllerKind, loss: &Loss) -> Response {
+    fn transfer(
+        &self,
+        recovery: RecoveryKind,
+        controller: ControllerKind,
+        loss: &Loss,
+    ) -> Result<Response, Incomplete> {
         let buffer = QueueSize::Packets(self.buffer);
         let link = LinkConfig::new().rate(self.rate).delay(self.rtt / 2).queue(buffer);
         let link = if self.jitter.is_zero() { link } else { link.jitter(self.jitter).reordering(true) };
@@ -113,7 +121,8 @@ impl Arguments {
         let paths = vec![path; self.paths];
         let transport = TransportConfig { recovery, controller, ..TransportConfig::default() };
         let mut exchange = Exchange::establish(Seed(self.seed), &paths, &transport);
-        exchange.request(self.size, &paths).expect("the transfer ends")
+        exchange.limit = PATIENCE;
+        exchange.request(self.size, &paths)
     }
 }
 
@@ -135,7 +144,14 @@ pub fn run(arguments: &Arguments) {
     for &controller in &arguments.congestion {
         for &recovery in &arguments.recovery {
             for (name, loss) in arguments.losses() {
-                let response = arguments.transfer(recovery, controller, &loss);
+                let response = match arguments.transfer(recovery, controller, &loss) {
+                    Ok(response) => response,
+                    Err(incomplete) => {
+                        let (controller, recovery) = (controller.name(), recovery.name());
+                        println!("{controller:>10}{recovery:>10}{name:>16}  {}", incomplete.summary());
+                        continue;
+                    }
+                };
                 let goodput = arguments.size as f64 * 8.0
                     / response.completion.as_secs_f64()
                     / (arguments.rate.bits_per_second() * arguments.paths as u64) as f64;
@@ -150,5 +166,25 @@ pub fn run(arguments: &Arguments) {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn a_slow_transfer_has_its_time() {
+        let Line { arguments } = Line::parse_from(["goodput", "--rate", "1mbit", "--size", "20000000"]);
+        let response = arguments.transfer(RecoveryKind::None, ControllerKind::Cubic, &Loss::None).unwrap();
+        assert!(response.completion > Duration::from_secs(160), "{}", response.completion);
     }
 }
