@@ -31,9 +31,10 @@ fn pages(command: &clap::Command, name: &str, directory: &Path) -> Result<(), Fa
     let rendered = clap_mangen::Man::new(titled).render(&mut page);
     rendered.expect("a list of bytes takes everything");
     write(&directory.join(format!("{name}.1")), &String::from_utf8_lossy(&page))?;
-    let below = command.get_subcommands().filter(|command| command.get_name() != "help");
-    below
-        .into_iter()
+    let is_shown = |below: &&clap::Command| below.get_name() != "help" && !below.is_hide_set();
+    command
+        .get_subcommands()
+        .filter(is_shown)
         .try_for_each(|command| pages(command, &format!("{name}-{}", command.get_name()), directory))
 }
 
@@ -55,5 +56,6 @@ mod tests {
             let text = std::fs::read_to_string(directory.join(format!("{page}.1"))).unwrap();
             assert!(text.contains(".TH") && text.contains(part), "{page}:\n{text}");
         }
+        assert!(!directory.join("mendpath-lab-relay-client.1").exists(), "what users have no use for");
     }
 }
