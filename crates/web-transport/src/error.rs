@@ -17,6 +17,9 @@ pub enum SessionError {
         /// Its words, as far as they are text.
         reason: String,
     },
+    /// The peer broke a rule of HTTP/3 or WebTransport, for which the connection was closed.
+    #[error("the peer broke the protocol: {0}")]
+    Violation(&'static str),
     /// The connection below has ended: this side closed it, or the transport did.
     #[error(transparent)]
     Connection(ConnectionError),

@@ -6,13 +6,15 @@ mod stream;
 
 use std::{
     fmt,
-    future::poll_fn,
+    future::{Future, poll_fn},
+    pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
 use mendpath::{Connection, ConnectionError, DatagramOptions};
+use tokio::sync::{Notify, futures::OwnedNotified};
 
 #[cfg(feature = "http3")]
 use self::http3::{Accepting, Http3};
@@ -27,6 +29,7 @@ pub struct Session {
     connection: Connection,
     /// Streams that are open, while the words before their data are still to be taken.
     opening: [Option<Opening>; 2],
+    waits: Waits,
     /// What comes to a session over HTTP/3 is looked at first.
     #[cfg(feature = "http3")]
     accepting: Option<Accepting>,
@@ -36,10 +39,27 @@ pub struct Session {
 pub(crate) struct Link {
     /// The end of the session, once it is known: the first reason counts.
     end: OnceLock<SessionError>,
+    /// Wakes those who wait for something that will not come any more.
+    ended: Arc<Notify>,
     /// The application protocol that was agreed on; learnt when somebody asks.
     protocol: OnceLock<String>,
     #[cfg(feature = "http3")]
     http3: Option<Http3>,
+}
+
+/// The place of one call among those that the end of the session wakes.
+#[derive(Default)]
+pub(crate) struct Wait(Option<Pin<Box<OwnedNotified>>>);
+
+/// The places of a session's calls, which are polled by as many tasks as they like.
+#[derive(Default)]
+struct Waits {
+    /// For each kind of stream.
+    #[cfg(feature = "http3")]
+    accept: [Wait; 2],
+    open: [Wait; 2],
+    send_datagram: Wait,
+    recv_datagram: Wait,
 }
 
 /// The kinds of streams.
@@ -67,6 +87,7 @@ impl Link {
     pub(crate) fn raw() -> Self {
         Self {
             end: OnceLock::new(),
+            ended: Arc::default(),
             protocol: OnceLock::new(),
             #[cfg(feature = "http3")]
             http3: None,
@@ -92,6 +113,23 @@ impl Link {
         self.end.get().map_or(Ok(()), |end| Err(end.clone()))
     }
 
+    /// What was polled, or else the end of the session: the connection may last longer than that.
+    pub(crate) fn or_end<T, E: From<SessionError>>(
+        &self,
+        wait: &mut Wait,
+        cx: &mut Context<'_>,
+        polled: Poll<Result<T, E>>,
+    ) -> Poll<Result<T, E>> {
+        if polled.is_ready() || self.codes() == Codes::Raw {
+            return polled;
+        }
+        let ended = wait.0.get_or_insert_with(|| Box::pin(self.ended.clone().notified_owned()));
+        let _ = ended.as_mut().poll(cx);
+        // Only now: whoever ends it after this look wakes the task.
+        self.open()?;
+        Poll::Pending
+    }
+
     /// What the end of the connection means here.
     pub(crate) fn lost(&self, error: ConnectionError) -> SessionError {
         self.end.get().cloned().unwrap_or_else(|| SessionError::of_connection(error, self.codes()))
@@ -105,7 +143,9 @@ impl Link {
     /// Says why it has ended, unless that is known.
     #[cfg(feature = "http3")]
     pub(crate) fn end(&self, error: SessionError) -> bool {
-        self.end.set(error).is_ok()
+        let first = self.end.set(error).is_ok();
+        self.ended.notify_waiters();
+        first
     }
 }
 
@@ -121,6 +161,7 @@ impl Session {
             link: Arc::new(link),
             connection,
             opening: [None, None],
+            waits: Waits::default(),
             #[cfg(feature = "http3")]
             accepting: None,
         }
@@ -168,8 +209,9 @@ impl Session {
     }
 
     /// Closes the session with a code, and words of which 1,024 bytes are sent. The first close
-    /// counts. Whatever is begun afterwards fails; what waits, [`Session::closed`] included, ends
-    /// with the connection: over HTTP/3 once the peer has heard, within 3 s.
+    /// counts. What waits ends, and whatever is begun afterwards fails. Only [`Session::closed`],
+    /// and that of streams, waits for the end of the connection: over HTTP/3 that is once the peer
+    /// has heard, within 3 s.
     pub fn close(&self, code: u32, reason: &str) {
         let reason = prefix(reason);
         #[cfg(feature = "http3")]
@@ -217,7 +259,8 @@ impl Session {
                 }
                 Dir::Uni => self.connection.poll_open_uni(cx).map_ok(|send| (send, None)),
             };
-            let (send, recv) = ready!(opened).map_err(|error| self.link.lost(error))?;
+            let opened = opened.map_err(|error| self.link.lost(error));
+            let (send, recv) = ready!(self.link.or_end(&mut self.waits.open[index], cx, opened))?;
             let send = SendStream::new(send, self.link.clone());
             self.opening[index] = Some(Opening { send, recv, rest: self.before_streams(dir) });
         }
@@ -243,7 +286,8 @@ impl Session {
         self.link.open()?;
         #[cfg(feature = "http3")]
         if let Some(accepting) = &mut self.accepting {
-            let recv = ready!(accepting.poll_uni(cx)).map_err(|error| self.link.lost(error))?;
+            let polled = accepting.poll_uni(cx).map(Ok::<_, SessionError>);
+            let recv = ready!(self.link.or_end(&mut self.waits.accept[Dir::Uni.index()], cx, polled))?;
             return Poll::Ready(Ok(self.receiving(recv)));
         }
         let recv = ready!(self.connection.poll_accept_uni(cx)).map_err(|error| self.link.lost(error))?;
@@ -257,7 +301,8 @@ impl Session {
         self.link.open()?;
         #[cfg(feature = "http3")]
         if let Some(accepting) = &mut self.accepting {
-            let (send, recv) = ready!(accepting.poll_bi(cx)).map_err(|error| self.link.lost(error))?;
+            let polled = accepting.poll_bi(cx).map(Ok::<_, SessionError>);
+            let (send, recv) = ready!(self.link.or_end(&mut self.waits.accept[Dir::Bi.index()], cx, polled))?;
             return Poll::Ready(Ok((SendStream::new(send, self.link.clone()), self.receiving(recv))));
         }
         let (send, recv) =
@@ -274,12 +319,13 @@ impl Session {
         self.link.open()?;
         let before = self.before_datagrams();
         let sent = if before.is_empty() {
-            ready!(self.connection.poll_send_datagram_with(cx, data, DatagramOptions::new()))
+            self.connection.poll_send_datagram_with(cx, data, DatagramOptions::new())
         } else {
             let data = [&*before, data].concat();
-            ready!(self.connection.poll_send_datagram_with(cx, &data, DatagramOptions::new()))
+            self.connection.poll_send_datagram_with(cx, &data, DatagramOptions::new())
         };
-        Poll::Ready(sent.map_err(|error| self.refused(error)))
+        let sent = sent.map_err(|error| self.refused(error));
+        self.link.or_end(&mut self.waits.send_datagram, cx, sent)
     }
 
     /// Never waits: what finds no room is refused.
@@ -294,10 +340,10 @@ impl Session {
     pub(crate) fn poll_recv_datagram(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, SessionError>> {
         self.link.open()?;
         loop {
-            let data =
-                ready!(self.connection.poll_read_datagram(cx)).map_err(|error| self.link.lost(error))?;
+            let read = self.connection.poll_read_datagram(cx).map_err(|error| self.link.lost(error));
+            let data = ready!(self.link.or_end(&mut self.waits.recv_datagram, cx, read))?;
             let length = data.len();
-            if let Some(data) = self.in_datagram(data) {
+            if let Some(data) = self.in_datagram(data)? {
                 return Poll::Ready(Ok(data));
             }
             tracing::debug!(length, "a datagram of no session");
@@ -325,12 +371,15 @@ impl Session {
     }
 
     /// What a datagram has for this session, if it is one of it.
-    fn in_datagram(&self, data: Bytes) -> Option<Bytes> {
+    fn in_datagram(&self, data: Bytes) -> Result<Option<Bytes>, SessionError> {
         #[cfg(feature = "http3")]
         if let Some(http3) = &self.link.http3 {
-            return http3.in_datagram(data);
+            return http3.in_datagram(data).or_else(|broken| {
+                http3::end(&self.connection, &self.link, broken.into());
+                self.link.open().map(|()| None)
+            });
         }
-        Some(data)
+        Ok(Some(data))
     }
 
     fn before_datagrams(&self) -> Bytes {
@@ -354,6 +403,7 @@ impl Clone for Session {
             link: self.link.clone(),
             connection: self.connection.clone(),
             opening: [None, None],
+            waits: Waits::default(),
             #[cfg(feature = "http3")]
             accepting: self.accepting.clone(),
         }

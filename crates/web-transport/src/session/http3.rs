@@ -7,21 +7,26 @@
 //! `H3_REQUEST_REJECTED`.
 
 mod accept;
+mod capsules;
 mod handshake;
+mod rules;
+mod source;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
 use mendpath::{Connection, VarInt};
-use tokio::{io::AsyncReadExt, task::AbortHandle};
-use web_transport_proto::{Capsule, Frame, Http3CapsuleReader, StreamUni};
+use tokio::task::AbortHandle;
+use web_transport_proto::{Capsule, Frame, StreamUni};
 
 pub(crate) use accept::Accepting;
+use capsules::Ended;
 use handshake::Control;
 pub use handshake::{HandshakeError, Request, connect};
+use rules::{Broken, DATAGRAM_ERROR};
 pub use web_transport_proto::{ConnectRequest, ConnectResponse};
 
 use crate::{
@@ -36,12 +41,10 @@ pub const ALPN: &[u8] = b"h3";
 /// How long the peer may take to close the connection once it was told that the session ends.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// The bytes of capsules that are read, in the whole life of a session: the reader keeps what it
-/// cannot make anything of yet. Beyond, the session is over.
-const MAX_CAPSULES: u64 = 64 << 10;
-
 /// H3_REQUEST_REJECTED.
 const REQUEST_REJECTED: VarInt = VarInt::from_u32(0x10b);
+/// WT_BUFFERED_STREAM_REJECTED.
+const STREAM_REJECTED: VarInt = VarInt::from_u32(0x3994_bd84);
 
 /// What is particular to a session over HTTP/3.
 pub(crate) struct Http3 {
@@ -50,10 +53,11 @@ pub(crate) struct Http3 {
     protocol: Option<String>,
     /// Where capsules are written, until the session ends.
     connect: Mutex<Option<mendpath::SendStream>>,
-    /// The control streams, which must stay open.
-    _control: (mendpath::SendStream, tokio::task::JoinHandle<()>),
-    /// What runs beside the session, and ends with its last handle.
-    tasks: Mutex<Vec<AbortHandle>>,
+    connection: Connection,
+    /// The control stream, which must stay open.
+    _control: mendpath::SendStream,
+    /// Hears what the peer says, and ends with the session's last handle.
+    listening: OnceLock<AbortHandle>,
 }
 
 impl Http3 {
@@ -81,9 +85,12 @@ impl Http3 {
 
     /// What follows that in a datagram of this session, however many bytes the peer writes it in
     /// (RFC 9000 section 16).
-    pub(crate) fn in_datagram(&self, mut data: Bytes) -> Option<Bytes> {
-        let quarter = web_transport_proto::VarInt::decode(&mut data).ok()?;
-        (quarter.into_inner() == self.id / 4).then_some(data)
+    pub(crate) fn in_datagram(&self, mut data: Bytes) -> Result<Option<Bytes>, Broken> {
+        let quarter = web_transport_proto::VarInt::decode(&mut data).map(|quarter| quarter.into_inner());
+        match quarter {
+            Ok(quarter) if quarter >> 60 == 0 => Ok((quarter == self.id / 4).then_some(data)),
+            _ => Err(Broken(DATAGRAM_ERROR, "a datagram that cannot be of a session")),
+        }
     }
 
     /// Says so in a capsule (section 6), and closes the connection when the peer does, or does not.
@@ -118,9 +125,11 @@ impl Http3 {
 
 impl Drop for Http3 {
     fn drop(&mut self) {
-        self._control.1.abort();
-        let tasks = std::mem::take(self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner));
-        tasks.iter().for_each(AbortHandle::abort);
+        // Before the control stream: its end would be an error.
+        self.connection.close(NO_ERROR, b"");
+        if let Some(listening) = self.listening.get() {
+            listening.abort();
+        }
     }
 }
 
@@ -131,69 +140,55 @@ fn session(
     connect: (mendpath::SendStream, mendpath::RecvStream),
     protocol: Option<String>,
 ) -> Session {
-    let Control { send: sending, recv: mut control, early } = control;
+    let Control { send: sending, recv: control, early } = control;
     let (connect, capsules) = connect;
     let http3 = Http3 {
         id: connect.id().0,
         protocol,
         connect: Mutex::new(Some(connect)),
-        // Nothing that follows the settings matters to one session: read, and forgotten.
-        _control: (
-            sending,
-            tokio::spawn(async move { while let Ok(Some(_)) = control.read_chunk(usize::MAX).await {} }),
-        ),
-        tasks: Mutex::default(),
+        connection: connection.clone(),
+        _control: sending,
+        listening: OnceLock::new(),
     };
-    let (accepting, sorting) = Accepting::new(connection.clone(), http3.id, early);
+    let (accepting, sorting) = Accepting::new(connection.clone(), http3.id, control, early);
     let session = Session::new(connection.clone(), Link::http3(http3)).accepting(accepting);
     let link = Arc::downgrade(session.link());
-    let tasks = [
-        tokio::spawn(sorting).abort_handle(),
-        tokio::spawn(async move {
-            let end = last_words(capsules).await;
-            let (code, reason) = match &end {
-                Some((code, reason)) => (Codes::Http3.encode(*code), reason.clone()),
-                None => (NO_ERROR, String::new()),
-            };
-            let Some(link) = link.upgrade() else { return };
-            if end.is_none()
-                && let Some(lost) = connection.close_reason()
-            {
-                // Nobody ended the session: the connection is gone.
-                link.end(SessionError::of_connection(lost, Codes::Http3));
-                return;
-            }
-            // Without a capsule it is the same as code 0 without words (section 6).
-            let (said, words) = end.unwrap_or_default();
-            if link.end(SessionError::Closed { code: said, reason: words }) {
-                connection.close(code, reason.as_bytes());
-            } else {
-                // Both ends closed it; whoever was first is waited for no longer.
-                connection.close(NO_ERROR, b"");
-            }
-        })
-        .abort_handle(),
-    ];
+    let listening = tokio::spawn(async move {
+        let ended = tokio::select! {
+            Err(broken) = sorting => Ended::Broken(broken),
+            ended = capsules::last_words(capsules) => ended,
+        };
+        if let Some(link) = link.upgrade() {
+            end(&connection, &link, ended);
+        }
+    });
     if let Some(http3) = session.link().of_http3() {
-        http3.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
+        let _ = http3.listening.set(listening.abort_handle());
     }
     session
 }
 
-/// Reads the capsules of the CONNECT's stream until it ends: the code and words of the one that
-/// closes the session, if there was one.
-async fn last_words(capsules: mendpath::RecvStream) -> Option<(u32, String)> {
-    let mut reader = Http3CapsuleReader::new(capsules.take(MAX_CAPSULES));
-    loop {
-        match reader.read().await {
-            Ok(Some(Capsule::CloseWebTransportSession { code, reason })) => return Some((code, reason)),
-            Ok(Some(_)) => {}
-            Ok(None) => return None,
-            Err(error) => {
-                tracing::debug!(%error, "capsules end");
-                return None;
-            }
+/// Ends the session as the peer has, and the connection with it.
+pub(crate) fn end(connection: &Connection, link: &Link, ended: Ended) {
+    let (end, code, words) = match ended {
+        Ended::Closed(code, words) => {
+            (SessionError::Closed { code, reason: words.clone() }, Codes::Http3.encode(code), words)
         }
+        Ended::Broken(Broken(code, what)) => (SessionError::Violation(what), code, what.to_owned()),
+        Ended::Gone => match connection.close_reason() {
+            // Nobody ended the session: the connection is gone.
+            Some(lost) => {
+                link.end(SessionError::of_connection(lost, Codes::Http3));
+                return;
+            }
+            None => (SessionError::Closed { code: 0, reason: String::new() }, NO_ERROR, String::new()),
+        },
+    };
+    if link.end(end) {
+        connection.close(code, words.as_bytes());
+    } else {
+        // Both ends closed it; whoever was first is waited for no longer.
+        connection.close(NO_ERROR, b"");
     }
 }
 

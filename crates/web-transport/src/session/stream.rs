@@ -11,7 +11,10 @@ use std::{
 use bytes::{BufMut, Bytes};
 use mendpath::{StoppedError, VarInt};
 
-use crate::{StreamError, error, session::Link};
+use crate::{
+    StreamError, error,
+    session::{Link, Wait},
+};
 
 type Ending = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync>>;
 
@@ -20,12 +23,13 @@ pub struct SendStream {
     /// Kept from poll to poll; goes before the stream, which looks whether somebody waits.
     ending: Option<Ending>,
     stream: mendpath::SendStream,
+    wait: Wait,
     link: Arc<Link>,
 }
 
 impl SendStream {
     pub(crate) fn new(stream: mendpath::SendStream, link: Arc<Link>) -> Self {
-        Self { ending: None, stream, link }
+        Self { ending: None, stream, wait: Wait::default(), link }
     }
 
     /// The stream below.
@@ -42,10 +46,10 @@ impl SendStream {
             return Poll::Ready(Ok(0));
         }
         self.link.open()?;
-        let taken = ready!(self.stream.poll_write(cx, data));
-        Poll::Ready(
-            taken.map_err(|error| error::write(error, self.link.codes(), |lost| self.link.lost(lost))),
-        )
+        let taken = self.stream.poll_write(cx, data);
+        let taken =
+            taken.map_err(|error| error::write(error, self.link.codes(), |lost| self.link.lost(lost)));
+        self.link.or_end(&mut self.wait, cx, taken)
     }
 
     pub(crate) fn order(&self, order: i32) {
@@ -82,12 +86,13 @@ impl fmt::Debug for SendStream {
 /// The receiving side of a stream. Dropped before its end was read, it stops with code 0.
 pub struct RecvStream {
     stream: mendpath::RecvStream,
+    wait: Wait,
     link: Arc<Link>,
 }
 
 impl RecvStream {
     pub(crate) fn new(stream: mendpath::RecvStream, link: Arc<Link>) -> Self {
-        Self { stream, link }
+        Self { stream, wait: Wait::default(), link }
     }
 
     /// The stream below.
@@ -101,8 +106,8 @@ impl RecvStream {
         buffer: &mut [u8],
     ) -> Poll<Result<Option<usize>, StreamError>> {
         self.link.open()?;
-        let read = ready!(self.stream.poll_read(cx, buffer));
-        Poll::Ready(read.map_err(|error| self.error(error)))
+        let read = self.stream.poll_read(cx, buffer).map_err(|error| self.error(error));
+        self.link.or_end(&mut self.wait, cx, read)
     }
 
     pub(crate) fn poll_read_buf<B: BufMut>(
@@ -128,8 +133,9 @@ impl RecvStream {
             return Poll::Ready(Ok(Some(Bytes::new())));
         }
         self.link.open()?;
-        let chunk = ready!(self.stream.poll_read_chunk(cx, max));
-        Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)).map_err(|error| self.error(error)))
+        let chunk = self.stream.poll_read_chunk(cx, max);
+        let chunk = chunk.map_ok(|chunk| chunk.map(|chunk| chunk.bytes)).map_err(|error| self.error(error));
+        self.link.or_end(&mut self.wait, cx, chunk)
     }
 
     pub(crate) fn stop(&mut self, code: u32) {

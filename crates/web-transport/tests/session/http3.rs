@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use mendpath::{Connection, ConnectionError, VarInt};
+use mendpath::{Connection, ConnectionError, RecvStream, SendStream, VarInt};
 use mendpath_web_transport::{
     Session, SessionError,
     http3::{ConnectRequest, ConnectResponse, HandshakeError, Request, connect},
@@ -15,7 +15,7 @@ use crate::common::{Kind, PROTOCOL, Pair, watchdog};
 /// (0x2b603742).
 const SETTINGS: [u8; 10] = [0x00, 0x04, 0x07, 0x33, 0x01, 0xab, 0x60, 0x37, 0x42, 0x01];
 
-fn request() -> ConnectRequest {
+pub(crate) fn request() -> ConnectRequest {
     ConnectRequest::new("https://localhost:4443/room?key=1".parse::<url::Url>().unwrap())
         .with_protocol("other")
         .with_protocol(PROTOCOL)
@@ -84,7 +84,7 @@ async fn the_control_stream_need_not_be_the_first() {
         last.write_all(b"\x54\x00late").await.unwrap();
         last.finish().unwrap();
         assert_eq!(server.accept_uni().await.unwrap().read_all().await.unwrap(), "late");
-        for mut kept in early.drain(..2) {
+        for kept in &mut early[..2] {
             let stopped = tokio::time::timeout(std::time::Duration::ZERO, kept.stopped()).await;
             assert!(stopped.is_err(), "a stream of QPACK was stopped: {stopped:?}");
             kept.write_all(&[0x20]).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_request_is_not_refused_with_success() {
 async fn datagrams_are_told_by_their_number() {
     let pair = Pair::new(Kind::Http3);
     let (client, server) = watchdog(pair.session()).await;
-    for words in [&[][..], &[0x40], &[0x40, 0x01, b'x'], &[0x80, 0, 0, 0, b'o', b'u', b'r', b's']] {
+    for words in [&[0x40, 0x01, b'x'][..], &[0x80, 0, 0, 0, b'o', b'u', b'r', b's']] {
         client.connection().send_datagram(Bytes::copy_from_slice(words)).unwrap();
     }
     assert_eq!(watchdog(server.recv_datagram()).await.unwrap(), "ours");
@@ -191,31 +191,6 @@ async fn codes_of_others_have_no_meaning() {
     .await;
 }
 
-/// The capsule that ends a session, too short for what it says, and then data for ever: after
-/// 64 kB the session is over, and nothing more is kept.
-#[tokio::test]
-async fn capsules_without_end_end_the_session() {
-    let pair = Pair::new(Kind::Http3);
-    let (client, server) = watchdog(pair.connect()).await;
-    // The client is written by hand from here on: its request, then the capsules.
-    let (asked, server) = tokio::join!(handmade(client), async {
-        Request::accept(server).await.unwrap().ok(None).await.unwrap()
-    });
-    let (mut capsules, _rest) = asked;
-    let flood = async {
-        capsules.write_all(&[0x00, 0x03, 0x68, 0x43, 0x02]).await.unwrap();
-        let frame = [&[0x00, 0x44, 0x00][..], &[0; 1024]].concat();
-        let mut sent = 0_u64;
-        while capsules.write_all(&frame).await.is_ok() {
-            sent += frame.len() as u64;
-        }
-        sent
-    };
-    let (sent, why) = watchdog(async { tokio::join!(flood, server.closed()) }).await;
-    assert_eq!(why.session_error(), Some((0, String::new())), "{why:?}");
-    assert!(sent >= 60 << 10, "over after {sent} bytes");
-}
-
 /// A session that is closed and let go at once still says so: its control stream stays open until
 /// the peer has heard, who would take the end of that for an error.
 #[tokio::test]
@@ -223,17 +198,8 @@ async fn the_control_stream_outlives_the_last_handle() {
     let pair = Pair::new(Kind::Http3);
     let (client, server) = watchdog(pair.connect()).await;
     watchdog(async {
-        let by_hand = async {
-            let mut ours = server.open_uni().await.unwrap();
-            ours.write_all(&SETTINGS).await.unwrap();
-            let theirs = server.accept_uni().await.unwrap();
-            let (mut send, mut recv) = server.accept_bi().await.unwrap();
-            ConnectRequest::read(&mut recv).await.unwrap();
-            ConnectResponse::OK.write(&mut send).await.unwrap();
-            (ours, theirs, send, recv)
-        };
-        let (session, (_ours, mut theirs, _send, mut capsules)) =
-            tokio::join!(connect(client, request()), by_hand);
+        let (session, (_ours, mut theirs, _send, mut capsules, _server)) =
+            tokio::join!(connect(client, request()), handmade_server(server));
         let session = session.unwrap();
         session.close(7, "bye");
         drop(session);
@@ -268,13 +234,24 @@ async fn the_end_of_the_connection_is_not_that_of_the_session() {
     .await;
 }
 
-/// SETTINGS and a CONNECT; what remains open.
-async fn handmade(
-    client: Connection,
-) -> (mendpath::SendStream, (mendpath::SendStream, mendpath::RecvStream, Connection)) {
+/// SETTINGS and a CONNECT: where capsules go, and what remains open, the control stream first.
+pub(crate) async fn handmade(client: Connection) -> (SendStream, (SendStream, RecvStream, Connection)) {
     let mut control = client.open_uni().await.unwrap();
     control.write_all(&SETTINGS).await.unwrap();
     let (mut send, recv) = client.open_bi().await.unwrap();
     request().write(&mut send).await.unwrap();
     (send, (control, recv, client))
+}
+
+/// The same of a server: its control stream, that of the client, and both sides of the CONNECT.
+pub(crate) async fn handmade_server(
+    server: Connection,
+) -> (SendStream, RecvStream, SendStream, RecvStream, Connection) {
+    let mut ours = server.open_uni().await.unwrap();
+    ours.write_all(&SETTINGS).await.unwrap();
+    let theirs = server.accept_uni().await.unwrap();
+    let (mut send, mut recv) = server.accept_bi().await.unwrap();
+    ConnectRequest::read(&mut recv).await.unwrap();
+    ConnectResponse::OK.write(&mut send).await.unwrap();
+    (ours, theirs, send, recv, server)
 }

@@ -3,6 +3,8 @@
 
 mod common;
 #[cfg(feature = "http3")]
+mod hostile;
+#[cfg(feature = "http3")]
 mod http3;
 mod polls;
 mod session;

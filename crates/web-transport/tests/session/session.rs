@@ -1,6 +1,7 @@
 //! Sessions as a whole: how they end, and what they tell.
 
-use mendpath_web_transport::{SessionError, StreamError};
+use mendpath_web_transport::{Session, SessionError, StreamError};
+use tokio::task::JoinSet;
 use web_transport_trait::{Error as _, RecvStream as _, SendStream as _, Session as _, Stats as _};
 
 use crate::common::{Kind, PROTOCOL, Pair, watchdog};
@@ -72,6 +73,50 @@ async fn a_session_that_was_closed_is_over_at_once() {
         .await;
     }
 }
+
+/// What waits when this side closes the session ends with that, whatever the peer does: here it reads
+/// nothing, and its CONNECT stays open.
+#[cfg(feature = "http3")]
+#[tokio::test]
+async fn what_waits_ends_with_the_session() {
+    let pair = Pair::with(Kind::Http3, |transport| {
+        transport.max_concurrent_uni = 2;
+        transport.max_concurrent_bidi = 2;
+    });
+    let (client, server) = watchdog(pair.connect()).await;
+    let (session, _peer) = tokio::join!(
+        mendpath_web_transport::http3::connect(client, crate::http3::request()),
+        crate::http3::handmade_server(server),
+    );
+    let session = session.unwrap();
+    let (mut send, mut recv) = watchdog(session.open_bi()).await.unwrap();
+    let _uni = watchdog(session.open_uni()).await.unwrap();
+    let mut waiting = JoinSet::new();
+    let mut wait = |of: fn(Session) -> Waiting| _ = waiting.spawn(of(session.clone()));
+    wait(|session| Box::pin(async move { drop(session.accept_uni().await.err().unwrap()) }));
+    wait(|session| Box::pin(async move { drop(session.accept_bi().await.err().unwrap()) }));
+    wait(|session| Box::pin(async move { drop(session.open_uni().await.err().unwrap()) }));
+    wait(|session| Box::pin(async move { drop(session.open_bi().await.err().unwrap()) }));
+    wait(|session| Box::pin(async move { drop(session.recv_datagram().await.err().unwrap()) }));
+    waiting.spawn(async move { drop(recv.read_chunk(1).await.unwrap_err()) });
+    waiting.spawn(async move { while send.write(&[0; 1 << 16]).await.is_ok() {} });
+    // Each task by itself, so that none is polled for another's sake.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(waiting.try_join_next().is_none());
+    session.close(1, "");
+    watchdog(async {
+        while let Some(ended) = waiting.join_next().await {
+            ended.unwrap();
+        }
+    })
+    .await;
+    assert_eq!(session.connection().close_reason(), None, "they waited for the connection");
+}
+
+#[cfg(feature = "http3")]
+type Waiting = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[tokio::test]
 async fn the_first_close_counts_and_the_last_handle_closes() {

@@ -7,15 +7,18 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use mendpath::{Connection, ConnectionError, RecvStream, SendStream};
+use mendpath::{Connection, ConnectionError, ReadError, RecvStream, SendStream};
 use tokio::{
-    io::AsyncReadExt,
     sync::{Notify, futures::OwnedNotified},
     task::JoinSet,
 };
 use web_transport_proto::{Frame, StreamUni, VarInt};
 
-use super::REQUEST_REJECTED;
+use super::{
+    REQUEST_REJECTED, STREAM_REJECTED,
+    rules::{Broken, CLOSED_CRITICAL_STREAM, ID_ERROR, STREAM_CREATION_ERROR},
+    source::Source,
+};
 use crate::session::Dir;
 
 /// Takes the streams that belong to the session, in the order in which it is known that they do.
@@ -37,7 +40,6 @@ struct Arrived {
 struct Streams {
     uni: VecDeque<RecvStream>,
     bi: VecDeque<(SendStream, RecvStream)>,
-    end: Option<ConnectionError>,
 }
 
 /// A stream of one direction, and its type if it has said one.
@@ -71,31 +73,31 @@ impl Early {
 enum Sorted {
     Uni(RecvStream),
     Bi(SendStream, RecvStream),
-    /// Of QPACK: it must stay open, though nothing comes of it without a dynamic table.
-    Kept(RecvStream),
+    /// Of QPACK, or another control stream.
+    Critical(StreamUni, RecvStream),
+    Broken(Broken),
     Neither,
 }
 
 impl Accepting {
-    /// What sorts the streams has to run as long as there is a handle.
+    /// What sorts the streams has to run as long as there is a handle. It ends with the connection,
+    /// or once the peer breaks a rule.
     pub(crate) fn new(
         connection: Connection,
         session: u64,
+        control: RecvStream,
         early: Early,
-    ) -> (Self, impl Future<Output = ()> + Send) {
+    ) -> (Self, impl Future<Output = Result<(), Broken>> + Send) {
         let arrived = Arc::<Arrived>::default();
-        let sorting = sort(connection, session, early, arrived.clone());
+        let sorting = sort(connection, session, control, early, arrived.clone());
         (Self { arrived, waits: [None, None] }, sorting)
     }
 
-    pub(crate) fn poll_uni(&mut self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, ConnectionError>> {
+    pub(crate) fn poll_uni(&mut self, cx: &mut Context<'_>) -> Poll<RecvStream> {
         self.poll(cx, Dir::Uni, |streams| streams.uni.pop_front())
     }
 
-    pub(crate) fn poll_bi(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(SendStream, RecvStream), ConnectionError>> {
+    pub(crate) fn poll_bi(&mut self, cx: &mut Context<'_>) -> Poll<(SendStream, RecvStream)> {
         self.poll(cx, Dir::Bi, |streams| streams.bi.pop_front())
     }
 
@@ -104,16 +106,14 @@ impl Accepting {
         cx: &mut Context<'_>,
         dir: Dir,
         take: impl Fn(&mut Streams) -> Option<T>,
-    ) -> Poll<Result<T, ConnectionError>> {
+    ) -> Poll<T> {
         let Self { arrived, waits } = self;
         let place = &mut waits[dir.index()];
         loop {
             // It counts from now on, so nothing is missed between the look and the poll.
             let changed = &arrived.changed[dir.index()];
             let notified = place.get_or_insert_with(|| Box::pin(changed.clone().notified_owned()));
-            let mut streams = arrived.lock();
-            let taken = take(&mut streams).map(Ok).or_else(|| streams.end.clone().map(Err));
-            drop(streams);
+            let taken = take(&mut arrived.lock());
             if let Some(taken) = taken {
                 *place = None;
                 return Poll::Ready(taken);
@@ -137,24 +137,34 @@ impl Arrived {
 }
 
 /// Streams that say nothing wait beside the others, not before them.
-async fn sort(connection: Connection, session: u64, early: Early, arrived: Arc<Arrived>) {
+async fn sort(
+    connection: Connection,
+    session: u64,
+    control: RecvStream,
+    early: Early,
+    arrived: Arc<Arrived>,
+) -> Result<(), Broken> {
     let Early { typed: early, mut typing } = early;
     let mut sorting = JoinSet::new();
     for stream in early {
         sorting.spawn(uni(stream, session));
     }
-    let mut kept = Vec::new();
-    let end = loop {
+    let (mut kinds, mut critical) = (vec![StreamUni::CONTROL], JoinSet::new());
+    critical.spawn(closed(control));
+    loop {
         tokio::select! {
             recv = connection.accept_uni() => match recv {
                 Ok(recv) => drop(sorting.spawn(async move { uni(typed(recv).await, session).await })),
-                Err(error) => break error,
+                Err(_) => return Ok(()),
             },
             Some(Ok(stream)) = typing.join_next() => drop(sorting.spawn(uni(stream, session))),
             both = connection.accept_bi() => match both {
                 Ok((send, recv)) => drop(sorting.spawn(bi(send, recv, session))),
-                Err(error) => break error,
+                Err(_) => return Ok(()),
             },
+            Some(Ok(true)) = critical.join_next() => {
+                return Err(Broken(CLOSED_CRITICAL_STREAM, "a stream of HTTP/3 itself was closed"));
+            }
             Some(sorted) = sorting.join_next() => match sorted {
                 Ok(Sorted::Uni(recv)) => {
                     arrived.lock().uni.push_back(recv);
@@ -164,47 +174,77 @@ async fn sort(connection: Connection, session: u64, early: Early, arrived: Arc<A
                     arrived.lock().bi.push_back((send, recv));
                     arrived.changed[Dir::Bi.index()].notify_waiters();
                 }
-                // One of the encoder, one of the decoder.
-                Ok(Sorted::Kept(recv)) if kept.len() < 2 => kept.push(recv),
-                Ok(Sorted::Kept(_) | Sorted::Neither) | Err(_) => {}
+                // RFC 9114 section 6.2.1, RFC 9204 section 4.2.
+                Ok(Sorted::Critical(kind, _)) if kinds.contains(&kind) => {
+                    return Err(Broken(STREAM_CREATION_ERROR, "a second stream of HTTP/3 itself of a kind"));
+                }
+                Ok(Sorted::Critical(kind, recv)) => {
+                    kinds.push(kind);
+                    critical.spawn(closed(recv));
+                }
+                Ok(Sorted::Broken(broken)) => return Err(broken),
+                Ok(Sorted::Neither) | Err(_) => {}
             },
         }
-    };
-    arrived.lock().end = Some(end);
-    arrived.changed.iter().for_each(|changed| changed.notify_waiters());
+    }
+}
+
+/// Whether the peer has closed a stream that must stay open as long as the connection. Nothing that
+/// comes on it matters to one session without a dynamic table: read, and forgotten.
+async fn closed(mut recv: RecvStream) -> bool {
+    loop {
+        match recv.read_chunk(usize::MAX).await {
+            Ok(Some(_)) => {}
+            Err(ReadError::ConnectionLost(_)) => return false,
+            Ok(None) | Err(_) => return true,
+        }
+    }
 }
 
 async fn typed(mut recv: RecvStream) -> Typed {
-    (varint(&mut recv).await.map(StreamUni), recv)
+    (recv.varint().await.ok().map(StreamUni), recv)
 }
 
 async fn uni((kind, mut recv): Typed, session: u64) -> Sorted {
     match kind {
-        Some(StreamUni::WEBTRANSPORT) if is(&mut recv, session).await => Sorted::Uni(recv),
-        Some(StreamUni::QPACK_ENCODER | StreamUni::QPACK_DECODER) => Sorted::Kept(recv),
+        Some(StreamUni::WEBTRANSPORT) => match recv.varint().await.map(VarInt::into_inner) {
+            Ok(id) if id == session => Sorted::Uni(recv),
+            Ok(id) => strange(id, recv, None),
+            // Reset before it had said whose it is: nobody's.
+            Err(_) => Sorted::Neither,
+        },
+        Some(kind @ (StreamUni::CONTROL | StreamUni::QPACK_ENCODER | StreamUni::QPACK_DECODER)) => {
+            Sorted::Critical(kind, recv)
+        }
         _ => Sorted::Neither,
     }
 }
 
-async fn bi(mut send: SendStream, mut recv: RecvStream, session: u64) -> Sorted {
-    if varint(&mut recv).await.map(Frame) == Some(Frame::WEBTRANSPORT) && is(&mut recv, session).await {
-        return Sorted::Bi(send, recv);
+async fn bi(send: SendStream, mut recv: RecvStream, session: u64) -> Sorted {
+    if recv.varint().await.ok().map(Frame) == Some(Frame::WEBTRANSPORT)
+        && let Ok(id) = recv.varint().await.map(VarInt::into_inner)
+    {
+        return match id == session {
+            true => Sorted::Bi(send, recv),
+            false => strange(id, recv, Some(send)),
+        };
     }
-    // A request beside the session, or another session.
-    let _ = recv.stop(REQUEST_REJECTED);
-    let _ = send.reset(REQUEST_REJECTED);
+    // A request beside the session.
+    refuse(REQUEST_REJECTED, recv, Some(send))
+}
+
+/// A stream of another session, for which nothing waits as there will be none (section 4.6).
+fn strange(id: u64, recv: RecvStream, send: Option<SendStream>) -> Sorted {
+    match id % 4 {
+        0 => refuse(STREAM_REJECTED, recv, send),
+        _ => Sorted::Broken(Broken(ID_ERROR, "a stream of what cannot be a session")),
+    }
+}
+
+fn refuse(code: mendpath::VarInt, mut recv: RecvStream, send: Option<SendStream>) -> Sorted {
+    let _ = recv.stop(code);
+    if let Some(mut send) = send {
+        let _ = send.reset(code);
+    }
     Sorted::Neither
-}
-
-async fn is(recv: &mut RecvStream, session: u64) -> bool {
-    varint(recv).await.is_some_and(|id| id.into_inner() == session)
-}
-
-/// Byte by byte: what follows is the application's.
-async fn varint(recv: &mut RecvStream) -> Option<VarInt> {
-    let mut bytes = [0; 8];
-    recv.read_exact(&mut bytes[..1]).await.ok()?;
-    let length = 1 << (bytes[0] >> 6);
-    recv.read_exact(&mut bytes[1..length]).await.ok()?;
-    VarInt::decode(&mut &bytes[..length]).ok()
 }
