@@ -89,7 +89,7 @@ impl FrameGuard {
 
 /// A variable-length integer (RFC 9000 section 16), byte by byte.
 #[derive(Debug, Default)]
-struct Number {
+pub(crate) struct Number {
     value: u64,
     /// Bytes to come.
     left: u32,
@@ -97,7 +97,7 @@ struct Number {
 
 impl Number {
     /// The number, with its last byte.
-    fn push(&mut self, byte: u8) -> Option<u64> {
+    pub(crate) fn push(&mut self, byte: u8) -> Option<u64> {
         if self.left == 0 {
             self.left = 1 << (byte >> 6);
             self.value = u64::from(byte & 0x3f);

@@ -16,7 +16,13 @@ use h3::{
 };
 use mendpath::VarInt;
 
-use crate::{error, guard::FrameGuard};
+use crate::{
+    error,
+    guard::{FrameGuard, Number},
+};
+
+/// The type of the control stream (RFC 9114 section 6.2.1).
+const CONTROL: u64 = 0x00;
 
 /// What a receiving side must know besides its stream.
 #[derive(Clone, Copy, Debug)]
@@ -162,8 +168,8 @@ pub struct RecvStream {
 /// What is known about a stream's frames.
 #[derive(Debug)]
 enum Guard {
-    /// Its first byte says what it is (RFC 9114 section 6.2).
-    Unknown,
+    /// Its first number says what it is (RFC 9114 section 6.2), in as many bytes as the peer likes.
+    Unknown(Number),
     Frames(FrameGuard),
     /// No frames: the instructions of QPACK, or what nobody knows.
     None,
@@ -171,7 +177,7 @@ enum Guard {
 
 impl RecvStream {
     pub(crate) fn new(stream: mendpath::RecvStream, kind: StreamKind) -> Self {
-        Self { stream, kind, guard: Guard::Unknown, ended: false }
+        Self { stream, kind, guard: Guard::Unknown(Number::default()), ended: false }
     }
 
     fn of_request(stream: mendpath::RecvStream, kind: StreamKind) -> Self {
@@ -185,15 +191,16 @@ impl RecvStream {
     }
 
     fn check(&mut self, mut bytes: &[u8]) -> Result<(), StreamErrorIncoming> {
-        if matches!(self.guard, Guard::Unknown)
+        while let Guard::Unknown(number) = &mut self.guard
             && let Some((&first, rest)) = bytes.split_first()
         {
-            // The control stream, as everybody writes its type.
-            self.guard = match first {
-                0 => Guard::Frames(FrameGuard::new(self.kind.max_frame)),
-                _ => Guard::None,
-            };
             bytes = rest;
+            if let Some(kind) = number.push(first) {
+                self.guard = match kind {
+                    CONTROL => Guard::Frames(FrameGuard::new(self.kind.max_frame)),
+                    _ => Guard::None,
+                };
+            }
         }
         let Guard::Frames(guard) = &mut self.guard else { return Ok(()) };
         guard.check(bytes).map_err(|long| {

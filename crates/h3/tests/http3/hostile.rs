@@ -61,6 +61,55 @@ async fn a_giant_frame_is_not_gathered() {
     .await;
 }
 
+/// Nor on the control stream, in however many bytes its type is written.
+#[tokio::test]
+async fn a_giant_frame_of_the_control_stream_is_not_gathered() {
+    let pair = Pair::new();
+    watchdog(async {
+        for kind in [&[0x00][..], &[0x40, 0x00], &[0x80, 0, 0, 0]] {
+            let client = against(&pair, Limits::default()).await;
+            let mut control = client.open_uni().await.unwrap();
+            // SETTINGS, and a frame that nobody knows, of half a gigabyte.
+            let frames = [0x04, 0x00, 0x21, 0xa0, 0x00, 0x00, 0x00];
+            control.write_all(&[kind, &frames].concat()).await.unwrap();
+            let sent = control.write_all(&[0; 4 << 20]).await;
+            assert!(sent.is_err(), "{kind:?}: 4 MB of it were taken");
+        }
+    })
+    .await;
+}
+
+/// RFC 9114 section 6.2.1: `h3` sees to it.
+#[tokio::test]
+async fn the_control_stream_stays_open() {
+    let pair = Pair::new();
+    watchdog(async {
+        for reset in [false, true] {
+            let client = against(&pair, Limits::default()).await;
+            let mut control = client.open_uni().await.unwrap();
+            control.write_all(&[0x00, 0x04, 0x00]).await.unwrap();
+            // Once this is answered, the server has seen its type. GET https://x/ (RFC 9204).
+            let (mut asking, mut answer) = client.open_bi().await.unwrap();
+            let request = [0x01, 0x08, 0x00, 0x00, 0xd1, 0xd7, 0xc1, 0x50, 0x01, b'x'];
+            asking.write_all(&request).await.unwrap();
+            asking.finish().unwrap();
+            let answer = answer.read_to_end(1_000).await.unwrap();
+            assert!(answer.windows(5).any(|part| part == b"hello"), "{answer:?}");
+            match reset {
+                true => control.reset(code(Code::H3_NO_ERROR)).unwrap(),
+                false => control.finish().unwrap(),
+            }
+            let end = client.closed().await;
+            let told = code(Code::H3_CLOSED_CRITICAL_STREAM);
+            assert!(
+                matches!(end, ConnectionError::ApplicationClosed { code, .. } if code == told),
+                "{end:?}"
+            );
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn fields_that_are_too_large_are_answered_with_431() {
     let pair = Pair::new();
