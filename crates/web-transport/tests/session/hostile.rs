@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use mendpath::{Connection, ConnectionError, RecvStream, SendStream, VarInt};
-use mendpath_web_transport::{Session, SessionError, http3::Request};
+use mendpath_web_transport::{
+    Session, SessionError,
+    http3::{HandshakeError, Request},
+};
 use web_transport_trait::{Error as _, RecvStream as _, Session as _};
 
 use crate::{
@@ -15,7 +18,9 @@ const STREAM_CREATION_ERROR: u32 = 0x103;
 const CLOSED_CRITICAL_STREAM: u32 = 0x104;
 const FRAME_UNEXPECTED: u32 = 0x105;
 const FRAME_ERROR: u32 = 0x106;
+const EXCESSIVE_LOAD: u32 = 0x107;
 const ID_ERROR: u32 = 0x108;
+const MISSING_SETTINGS: u32 = 0x10a;
 const MESSAGE_ERROR: u32 = 0x10e;
 const DATAGRAM_ERROR: u32 = 0x33;
 
@@ -157,6 +162,33 @@ async fn streams_of_http3_itself_stay_open() {
             end(&mut qpack);
             client.is_told(CLOSED_CRITICAL_STREAM, &server, "QPACK").await;
         }
+    }
+}
+
+/// Nor does it end before there is a session, and it begins with SETTINGS.
+#[tokio::test]
+async fn the_control_stream_begins_with_settings() {
+    let pair = Pair::new(Kind::Http3);
+    let cases: &[(u32, &[u8])] = &[
+        (CLOSED_CRITICAL_STREAM, &[0x00]),
+        (CLOSED_CRITICAL_STREAM, &[0x00, 0x04, 0x02, 0x33]),
+        (MISSING_SETTINGS, &[0x00, 0x07, 0x01, 0x00]),
+        (FRAME_ERROR, &[0x00, 0x04, 0x01, 0x33]),
+        (EXCESSIVE_LOAD, &[0x00, 0x04, 0x80, 0xff, 0xff, 0xff]),
+    ];
+    for &(code, words) in cases {
+        let (client, server) = watchdog(pair.connect()).await;
+        let mut control = client.open_uni().await.unwrap();
+        control.write_all(words).await.unwrap();
+        control.finish().unwrap();
+        let refused = watchdog(Request::accept(server)).await;
+        assert!(matches!(refused, Err(HandshakeError::Settings(_))), "{words:?}: {refused:?}");
+        let end = watchdog(client.closed()).await;
+        let code = VarInt::from_u32(code);
+        assert!(
+            matches!(end, ConnectionError::ApplicationClosed { code: told, .. } if told == code),
+            "{words:?}: {end:?}"
+        );
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use mendpath::{Connection, ConnectionError, RecvStream, SendStream};
+use mendpath::{Connection, ConnectionError, RecvStream, SendStream, VarInt};
 use thiserror::Error;
 use tokio::io::AsyncReadExt;
 use web_transport_proto::{
     ConnectError, ConnectRequest, ConnectResponse, Settings, SettingsError, StreamUni,
 };
 
-use super::accept::Early;
+use super::{
+    accept::Early,
+    rules::{CLOSED_CRITICAL_STREAM, EXCESSIVE_LOAD, FRAME_ERROR, MISSING_SETTINGS},
+};
 use crate::Session;
 
 /// How long a peer may take for its SETTINGS, and a client for its request.
@@ -181,7 +184,24 @@ async fn patiently<T>(
     handshake: impl Future<Output = Result<T, HandshakeError>>,
 ) -> Result<T, HandshakeError> {
     let done = tokio::time::timeout(PATIENCE, handshake).await.unwrap_or(Err(HandshakeError::Silent));
-    done.map_err(|error| ended(connection, error))
+    done.map_err(|error| {
+        let error = ended(connection, error);
+        if let HandshakeError::Settings(error) = &error {
+            connection.close(code(error), b"the control stream");
+        }
+        error
+    })
+}
+
+/// RFC 9114 section 6.2.1 and 7.1.
+fn code(error: &SettingsError) -> VarInt {
+    match error {
+        SettingsError::UnexpectedFrame(_) => MISSING_SETTINGS,
+        SettingsError::InvalidSize => FRAME_ERROR,
+        SettingsError::FrameTooLarge => EXCESSIVE_LOAD,
+        // That it has ended is all that is known.
+        _ => CLOSED_CRITICAL_STREAM,
+    }
 }
 
 /// Streams that break off with their connection say no more of it than that they do.

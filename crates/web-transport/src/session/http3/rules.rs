@@ -11,8 +11,12 @@ pub(crate) const CLOSED_CRITICAL_STREAM: VarInt = VarInt::from_u32(0x104);
 pub(crate) const FRAME_UNEXPECTED: VarInt = VarInt::from_u32(0x105);
 /// H3_FRAME_ERROR.
 pub(crate) const FRAME_ERROR: VarInt = VarInt::from_u32(0x106);
+/// H3_EXCESSIVE_LOAD.
+pub(crate) const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x107);
 /// H3_ID_ERROR.
 pub(crate) const ID_ERROR: VarInt = VarInt::from_u32(0x108);
+/// H3_MISSING_SETTINGS.
+pub(crate) const MISSING_SETTINGS: VarInt = VarInt::from_u32(0x10a);
 /// H3_MESSAGE_ERROR.
 pub(crate) const MESSAGE_ERROR: VarInt = VarInt::from_u32(0x10e);
 /// H3_DATAGRAM_ERROR (RFC 9297 section 2.1).
