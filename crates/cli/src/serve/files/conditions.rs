@@ -99,6 +99,8 @@ fn part(fields: &HeaderMap, len: u64) -> Answer {
     let asked = fields.get(RANGE).map(|field| HttpRange::parse_bytes(&sayable(field.as_bytes()), len));
     match asked {
         Some(Ok(ranges)) => match ranges[..] {
+            // The last bytes of nothing are all of it, and no field could say which they are.
+            [HttpRange { length: 0, .. }] => Answer::Whole,
             [HttpRange { start, length }] => Answer::Part(start..start + length),
             _ => Answer::Whole,
         },
@@ -201,6 +203,20 @@ mod tests {
             ("bytes=", Answer::Whole),
         ] {
             assert_eq!(answer(&[("range", range)]), expected, "{range}");
+        }
+    }
+
+    /// A field says of a range which byte is its last, and here is none.
+    #[test]
+    fn nothing_has_no_ranges() {
+        for (range, expected) in [
+            ("bytes=-1", Answer::Whole),
+            ("bytes=-0", Answer::NotSatisfiable),
+            ("bytes=0-", Answer::NotSatisfiable),
+            ("bytes=0-0", Answer::NotSatisfiable),
+        ] {
+            let fields = HeaderMap::from_iter([(RANGE, HeaderValue::from_static(range))]);
+            assert_eq!(part(&fields, 0), expected, "{range}");
         }
     }
 
