@@ -92,6 +92,7 @@ impl Backend {
         strip(fields);
         fields::remove_claims(fields);
         fields::join_cookies(fields);
+        fields::say_length_once(fields);
         if early {
             fields.insert("early-data", HeaderValue::from_static("1"));
         }
@@ -245,6 +246,19 @@ mod tests {
         assert!(!framed(late_end, &Arc::default()).await.headers().contains_key(TRANSFER_ENCODING));
         let known = Request::post("/").header(CONTENT_LENGTH, "1").body(slow(1)).unwrap();
         assert!(!framed(known, &Arc::default()).await.headers().contains_key(TRANSFER_ENCODING));
+    }
+
+    #[tokio::test]
+    async fn a_request_says_its_length_once() {
+        let behind = Backend::new(Uri::from_static("http://127.0.0.1"));
+        for lengths in [&["3"][..], &["3", "3"], &["3, 3"]] {
+            let request =
+                lengths.iter().fold(Request::post("/"), |all, one| all.header(CONTENT_LENGTH, *one));
+            let request = request.body(boxed(Empty::<Bytes>::new())).unwrap();
+            let forwarded = behind.forward(request, ([127, 0, 0, 1], 1).into()).unwrap();
+            let said: Vec<_> = forwarded.headers().get_all(CONTENT_LENGTH).iter().collect();
+            assert_eq!(said, ["3"], "{lengths:?}");
+        }
     }
 
     #[tokio::test]

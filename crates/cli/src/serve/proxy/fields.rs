@@ -46,9 +46,14 @@ pub(super) fn settle_length(fields: &mut HeaderMap, status: StatusCode) {
     let bodiless = status.is_informational() || status == StatusCode::NO_CONTENT;
     if bodiless || fields.contains_key(TRANSFER_ENCODING) {
         fields.remove(CONTENT_LENGTH);
-        return;
+    } else {
+        say_length_once(fields);
     }
-    // That they are equal is what hyper has seen to.
+}
+
+/// That a message says its length several times is what some read otherwise than others. That they are
+/// equal is seen to by whoever has read it (RFC 9110 section 8.6).
+pub(super) fn say_length_once(fields: &mut HeaderMap) {
     let first = fields.get(CONTENT_LENGTH).and_then(|first| {
         let all = fields.get_all(CONTENT_LENGTH).iter().count();
         let listed = first.as_bytes().split(|&byte| byte == b',').next()?;
