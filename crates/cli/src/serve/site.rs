@@ -29,6 +29,7 @@ use tower_http::compression::{
 use super::{
     Content, ServeOptions, Statistics,
     files::{Files, Memory},
+    host::has_host,
     log::{AccessLog, Entry, Logged},
     proxy::Backend,
 };
@@ -148,6 +149,11 @@ impl Site {
         let alternative = self.alternative_for(request.version());
         let early = request.extensions().get::<EarlyData>().is_some();
         match &self.source {
+            _ if !has_host(&request) => {
+                let refused =
+                    text(StatusCode::BAD_REQUEST, "The request does not say which host it is for.\n");
+                Box::pin(std::future::ready(finish(refused, alternative, entry)))
+            }
             // It may be a replay, and the browser asks again once the handshake is complete.
             _ if early && !request.method().is_safe() => {
                 let too_early = StatusCode::from_u16(425).expect("Too Early, RFC 8470");

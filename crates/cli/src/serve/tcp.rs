@@ -14,8 +14,6 @@ use bytes::Bytes;
 use hyper::{
     Request, Response, StatusCode, Version,
     body::{Body, Frame, Incoming, SizeHint},
-    header::HOST,
-    http::uri::Authority,
     server::conn::http1::Builder,
     service::service_fn,
 };
@@ -184,10 +182,6 @@ impl Client {
             let words = "The fields of the request are too large.\n";
             return self.refuse(&request, text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words));
         }
-        if !has_host(&request) {
-            let words = "The request does not say which host it is for.\n";
-            return self.refuse(&request, text(StatusCode::BAD_REQUEST, words));
-        }
         self.answer(request)
     }
 
@@ -251,20 +245,6 @@ fn size_of_fields<B>(request: &Request<B>) -> u64 {
     fields.map(|(name, value)| (name.as_str().len() + value.len() + 32) as u64).sum()
 }
 
-/// Whether it is clear which host a request by HTTP/1 is for (RFC 9112 section 3.2): one proxy or
-/// cache might understand it otherwise than the next.
-fn has_host<B>(request: &Request<B>) -> bool {
-    let mut hosts = request.headers().get_all(HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (Some(host), None) => {
-            let host = Authority::try_from(host.as_bytes());
-            host.is_ok_and(|host| !host.host().is_empty() && !host.as_str().contains('@'))
-        }
-        (None, _) => request.version() < Version::HTTP_11,
-        _ => false,
-    }
-}
-
 /// Why the rest of a request's body will not come.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing more of the request's body came")]
@@ -322,31 +302,4 @@ fn builder(limits: &Limits) -> Builder {
     let mut builder = Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
     builder
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_says_once_which_host_it_is_for() {
-        for (version, hosts, is_clear) in [
-            (Version::HTTP_11, &["localhost"][..], true),
-            (Version::HTTP_11, &["localhost:8443"], true),
-            (Version::HTTP_11, &["[::1]:8443"], true),
-            (Version::HTTP_11, &[], false),
-            (Version::HTTP_10, &[], true),
-            (Version::HTTP_11, &["localhost", "localhost"], false),
-            (Version::HTTP_10, &["localhost", "other"], false),
-            (Version::HTTP_11, &["a/b"], false),
-            (Version::HTTP_11, &["a b"], false),
-            (Version::HTTP_11, &["me@localhost"], false),
-            (Version::HTTP_11, &[""], false),
-            (Version::HTTP_11, &[":443"], false),
-        ] {
-            let request = Request::builder().version(version);
-            let request = hosts.iter().fold(request, |request, host| request.header(HOST, *host));
-            assert_eq!(has_host(&request.body(()).unwrap()), is_clear, "{version:?} {hosts:?}");
-        }
-    }
 }

@@ -160,16 +160,39 @@ async fn slow_fields_end_the_connection() {
     assert!(answer.is_empty() || code(&answer) == "408", "{}", String::from_utf8_lossy(&answer));
 }
 
-/// RFC 9112 section 3.2.
+/// RFC 9112 section 3.2, RFC 9113 section 8.3.1.
 #[tokio::test]
 async fn who_does_not_say_for_which_host_is_refused() {
     let address = site(Limits::default()).await;
-    for hosts in ["", "Host: a\r\nHost: b\r\n", "Host: a b\r\n", "Host: a/b\r\n"] {
+    for (target, hosts) in [
+        ("/", ""),
+        ("/", "Host: a\r\nHost: b\r\n"),
+        ("/", "Host: a b\r\n"),
+        ("/", "Host: a/b\r\n"),
+        ("https://me@a/", "Host: a\r\n"),
+        ("a", "Host: a\r\n"),
+    ] {
         let mut unclear = connect(address, "http/1.1").await;
-        let request = format!("GET / HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
+        let request = format!("GET {target} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
         unclear.write_all(request.as_bytes()).await.unwrap();
-        assert_eq!(code(&rest(&mut unclear).await), "400", "{hosts}");
+        assert_eq!(code(&rest(&mut unclear).await), "400", "{target} {hosts}");
     }
+    for (target, host) in [("https://me@a/", None), ("https://a/", Some("b"))] {
+        let request = host.iter().fold(Request::get(target), |request, host| request.header("host", *host));
+        let response = send_http2(address, request.body(Empty::new()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{target} {host:?}");
+    }
+}
+
+/// The last byte of nothing.
+#[tokio::test]
+async fn an_empty_file_is_sent_whatever_part_is_asked_for() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("empty"), "").unwrap();
+    let content = Content::Files { root: root.path().to_owned(), follow_symlinks: false };
+    let address = serve(content, Limits::default(), root);
+    let request = Request::get("https://localhost/empty").header("range", "bytes=-1").body(Empty::new());
+    assert_eq!(send_http2(address, request.unwrap()).await.unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test]
