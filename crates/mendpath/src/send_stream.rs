@@ -120,6 +120,17 @@ impl SendStream {
         Ok(())
     }
 
+    /// As [`reset`](Self::reset), once the peer's transport has acknowledged all that was written: who
+    /// reads it there gets that first. Does not wait, and the stream may be dropped.
+    ///
+    /// # Errors
+    /// As [`reset`](Self::reset).
+    pub fn reset_when_delivered(&mut self, code: VarInt) -> Result<(), ClosedStream> {
+        self.end(|state, id| state.proto.reset_when_delivered(id, code).is_ok())?;
+        self.ending.set(End::Reset);
+        Ok(())
+    }
+
     /// Waits until the peer has stopped the stream, and returns its code; `None` if everything was
     /// acknowledged, or it was reset on this side, instead.
     ///

@@ -468,6 +468,15 @@ impl Connection {
         self.streams.reset(id, code)
     }
 
+    /// Abandons the sending half once the peer has everything that was written: bytes that were
+    /// worth reading before it broke off.
+    ///
+    /// # Errors
+    /// As [`reset`](Self::reset).
+    pub fn reset_when_delivered(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
+        self.streams.reset_when_delivered(id, code)
+    }
+
     /// Asks the peer to stop sending (STOP_SENDING with `code`) and discards what arrives.
     ///
     /// # Errors

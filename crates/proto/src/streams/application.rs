@@ -126,6 +126,22 @@ impl Streams {
         Ok(())
     }
 
+    /// As [`reset`](Self::reset), but what was written is delivered first, as if more were to follow.
+    pub fn reset_when_delivered(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
+        if !self.send.get(&id).ok_or(CloseError::Unknown)?.is_open() {
+            return self.reset(id, code);
+        }
+        let due = self.with_send(id, |half| {
+            half.app_done = true;
+            half.reset_later(code);
+            half.due_reset()
+        });
+        if let Some(code) = due.flatten() {
+            self.start_reset(id, code);
+        }
+        Ok(())
+    }
+
     /// Drops a stream's data and makes RESET_STREAM pending.
     pub(super) fn start_reset(&mut self, id: StreamId, code: VarInt) {
         if let Some(unsent) = self.with_send(id, |half| half.start_reset(code)) {
@@ -200,7 +216,10 @@ impl Streams {
         if half.stopped.is_some() {
             return Err(ReadError::Closed);
         }
-        if let Some(code) = half.reset {
+        // What had all come before the reset is read before it (RFC 9000 section 3.2).
+        if let Some(code) = half.reset
+            && half.data.contiguous() == half.data.read_offset()
+        {
             self.forget_recv(id);
             return Err(ReadError::Reset(code));
         }

@@ -10,13 +10,15 @@ impl Streams {
     /// [`on_lost`](Self::on_lost).
     pub fn on_acked(&mut self, sent: &SentStreamFrames) {
         for &range in &sent.ranges {
-            let delivered = self.with_send(range.id, |half| {
+            let news = self.with_send(range.id, |half| {
                 let before = half.is_delivered();
                 half.on_acked(range);
-                !before && half.is_delivered()
+                (!before && half.is_delivered(), half.due_reset())
             });
-            if delivered == Some(true) {
-                self.events.push(StreamEvent::Finished(range.id));
+            match news {
+                Some((true, _)) => self.events.push(StreamEvent::Finished(range.id)),
+                Some((false, Some(code))) => self.start_reset(range.id, code),
+                _ => {}
             }
         }
         for &frame in &sent.control {

@@ -61,9 +61,11 @@ impl Streams {
         if !self.receive_up_to(id, final_size, true)? || was_complete {
             return Ok(());
         }
+        // Who reads it already gets what had all come before, as that section allows, too.
+        let is_accepted = self.is_local(id) || id.index() < self.remote[id.dir() as usize].accepted;
         let unread = self.with_recv(id, |half| {
             half.reset = Some(code);
-            half.discard()
+            if is_accepted && half.is_complete() { 0 } else { half.discard() }
         });
         self.consume(unread.unwrap_or(0));
         self.recount_stream(id);

@@ -89,6 +89,8 @@ pub(super) struct SendHalf {
     next: u64,
     fin: Fin,
     reset: Option<Reset>,
+    /// What to reset it with once the peer has everything that was written.
+    reset_later: Option<VarInt>,
     /// The code of a STOP_SENDING that arrived.
     pub(super) stopped: Option<VarInt>,
     /// Stream-level credit; `used` is what the application has written.
@@ -120,6 +122,7 @@ impl SendHalf {
             next: 0,
             fin: Fin::Open,
             reset: None,
+            reset_later: None,
             stopped: None,
             credit,
             app_done: false,
@@ -166,7 +169,17 @@ impl SendHalf {
 
     /// Whether the application may write or finish.
     pub(super) fn is_open(&self) -> bool {
-        self.fin == Fin::Open && self.reset.is_none()
+        self.fin == Fin::Open && self.reset.is_none() && self.reset_later.is_none()
+    }
+
+    /// Nothing more will be written; what was is delivered before the reset.
+    pub(super) fn reset_later(&mut self, code: VarInt) {
+        self.reset_later = Some(code);
+    }
+
+    /// The code of a reset whose time has come.
+    pub(super) fn due_reset(&self) -> Option<VarInt> {
+        self.reset_later.filter(|_| self.reset.is_none() && self.buffer.len() == 0)
     }
 
     pub(super) fn reset(&self) -> Option<Reset> {

@@ -131,6 +131,32 @@ fn a_lone_fin_is_pending_without_bytes() {
     assert_eq!(client.stats().open, 0);
 }
 
+/// What a program said before it broke off may be worth more than the news that it did.
+#[test]
+fn a_reset_can_wait_until_all_is_delivered() {
+    let (mut client, mut server) = pair(&config(), &config());
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, b"abcdef").unwrap();
+    client.reset_when_delivered(id, 9u8.into()).unwrap();
+    assert_eq!(client.write(id, b"g"), Err(WriteError::Closed));
+    let (_, mut lost) = packet(&mut client, 100);
+    assert_eq!((lost.ranges.len(), &lost.control[..]), (1, &[][..]));
+    client.on_lost(&mut lost);
+    let (payload, sent) = packet(&mut client, 100);
+    receive(&mut server, &payload).unwrap();
+    assert_eq!(server.accept(Dir::Uni), Some(id));
+    assert!(!client.has_pending(), "the reset waits");
+    client.on_acked(&sent);
+    transfer(&mut client, &mut server);
+    assert_eq!(read_all(&mut server, id), (b"abcdef".to_vec(), Err(ReadError::Reset(9u8.into()))));
+    assert_eq!((client.stats().open, server.stats().receive_buffered), (0, 0));
+
+    let nothing_said = client.open(Dir::Uni).unwrap();
+    client.reset_when_delivered(nothing_said, 9u8.into()).unwrap();
+    assert!(client.has_pending(), "at once");
+    assert_eq!(client.reset_when_delivered(nothing_said, 9u8.into()), Err(CloseError::Closed));
+}
+
 #[test]
 fn lost_resets_and_stops_are_repeated_while_they_matter() {
     let (mut client, mut server) = pair(&config(), &config());

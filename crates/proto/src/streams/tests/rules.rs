@@ -127,6 +127,17 @@ fn a_reset_is_no_orderly_end_even_if_nothing_is_missing() {
     assert_eq!(read_all(&mut s, CLIENT_UNI), (vec![], Err(ReadError::Reset(7u8.into()))));
 }
 
+/// Nobody waits for those that are not accepted, and they are held for no more than their number.
+#[test]
+fn who_reads_a_stream_gets_what_came_before_its_reset() {
+    let mut s = server();
+    s.on_stream(CLIENT_UNI, 0, b"some", false).unwrap();
+    assert_eq!(s.accept(Dir::Uni), Some(CLIENT_UNI));
+    s.on_reset_stream(CLIENT_UNI, 7u8.into(), 4).unwrap();
+    assert_eq!(s.receive_end(CLIENT_UNI), Ok(Some(ReceiveEnd::Reset(7u8.into()))));
+    assert_eq!(read_all(&mut s, CLIENT_UNI), (b"some".to_vec(), Err(ReadError::Reset(7u8.into()))));
+}
+
 #[test]
 fn stop_sending_is_answered_with_a_reset() {
     let (mut client, mut server) = pair(&config(), &config());
