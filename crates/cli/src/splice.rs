@@ -2,7 +2,8 @@
 //!
 //! An end of stream passes on as an end of stream while the other direction goes on (half-close). A
 //! reset of one side, or silence on both for too long, resets everything, so that neither program
-//! mistakes a broken transfer for a complete one. A TCP connection is reset whatever else ends it,
+//! mistakes a broken transfer for a complete one. What a side said before it broke off is heard
+//! first, as it would be without us: a host that refuses an upload answers and closes. A TCP connection is reset whatever else ends it,
 //! too: when the kernel closes it because this process was killed, there is nobody left to say so.
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
     io::{self, IoSlice},
     ops::RangeInclusive,
     pin::pin,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -34,6 +35,8 @@ const CHUNKS: RangeInclusive<usize> = 32 * 1024..=128 * 1024;
 pub(crate) const PIECE: usize = 4 * 1024;
 /// Pieces of a stream that are written to a TCP connection at a time.
 const PIECES: usize = 64;
+/// Without a byte, until a side that takes no more is not listened to any longer.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// The reading half of a stream, whose bytes are lent and not copied.
 pub trait ReadPieces {
@@ -55,12 +58,21 @@ impl ReadPieces for RecvStream {
 pub trait Abort {
     /// Gives it up.
     fn abort(&mut self, code: StreamCode);
+
+    /// Gives it up as soon as what was said has arrived.
+    fn abort_when_heard(&mut self, code: StreamCode) {
+        self.abort(code);
+    }
 }
 
 impl Abort for SendStream {
     fn abort(&mut self, code: StreamCode) {
         // An error means that it has ended already.
         let _ = self.reset(code.into());
+    }
+
+    fn abort_when_heard(&mut self, code: StreamCode) {
+        let _ = self.reset_when_delivered(code.into());
     }
 }
 
@@ -180,23 +192,39 @@ where
 {
     let ((mut read1, mut write1), (mut read2, mut write2)) = (one, other);
     let (forth, back) = (AtomicU64::new(0), AtomicU64::new(0));
-    let ended = {
+    let (ended, one_broke) = {
         let count = |counter: &AtomicU64, direction, bytes: usize| {
             counter.fetch_add(bytes as u64, Relaxed);
             witness.passed(direction, bytes);
         };
-        let copying = async {
-            tokio::try_join!(
-                copy(&mut read1, &mut write2, |bytes| count(&forth, Direction::Forth, bytes)),
-                pass(&mut read2, &mut write1, |bytes| count(&back, Direction::Back, bytes))
-            )
+        // Whoever takes no more has broken off, and what then looks like an end of it is none.
+        let is_deaf = AtomicBool::new(false);
+        let from_one = async {
+            copy(&mut read1, &mut write2, |bytes| count(&forth, Direction::Forth, bytes)).await?;
+            if is_deaf.load(Relaxed) {
+                return Err(Fault::Reading(io::ErrorKind::BrokenPipe.into()));
+            }
+            end(&mut write2).await.map_err(Fault::Writing)
         };
+        let from_other = async {
+            let passed = async {
+                pass(&mut read2, &mut write1, |bytes| count(&back, Direction::Back, bytes)).await?;
+                end(&mut write1).await.map_err(Fault::Writing)
+            };
+            let passed = passed.await;
+            is_deaf.store(matches!(passed, Err(Fault::Writing(_))), Relaxed);
+            passed
+        };
+        let progress = || forth.load(Relaxed) + back.load(Relaxed);
         tokio::select! {
-            result = copying => match result {
-                Ok(_) => Ended::Complete,
-                Err(error) => Ended::Broken(error),
+            result = both(from_one, from_other, silence(LAST_WORDS, progress)) => match result {
+                Ok(()) => (Ended::Complete, false),
+                Err((Direction::Forth, Fault::Reading(error)) | (Direction::Back, Fault::Writing(error))) => {
+                    (Ended::Broken(error), true)
+                }
+                Err((_, Fault::Reading(error) | Fault::Writing(error))) => (Ended::Broken(error), false),
             },
-            () = silence(idle, || forth.load(Relaxed) + back.load(Relaxed)) => Ended::Idle,
+            () = silence(idle, progress) => (Ended::Idle, false),
         }
     };
     let code = match ended {
@@ -208,23 +236,55 @@ where
         read1.abort(code);
         write1.abort(code);
         read2.abort(code);
-        write2.abort(code);
+        if one_broke { write2.abort_when_heard(code) } else { write2.abort(code) }
     }
     Summary { forth: forth.into_inner(), back: back.into_inner(), ended }
+}
+
+/// Why a direction ended.
+enum Fault {
+    /// Nothing more comes.
+    Reading(io::Error),
+    /// Nothing more is taken.
+    Writing(io::Error),
+}
+
+/// Waits for both directions, and tells which of them failed first. One that ends because nothing
+/// more is taken leaves the other to come to its end, or to fall silent.
+async fn both(
+    forth: impl Future<Output = Result<(), Fault>>,
+    back: impl Future<Output = Result<(), Fault>>,
+    silence: impl Future<Output = ()>,
+) -> Result<(), (Direction, Fault)> {
+    let (mut forth, mut back) = (pin!(forth), pin!(back));
+    let tell = |direction| move |fault| (direction, fault);
+    let (first, is_forth) = tokio::select! {
+        biased;
+        ended = &mut forth => (ended.map_err(tell(Direction::Forth)), true),
+        ended = &mut back => (ended.map_err(tell(Direction::Back)), false),
+    };
+    if let Err((_, Fault::Reading(_))) = first {
+        return first;
+    }
+    tokio::select! {
+        second = forth, if !is_forth => first.and(second.map_err(tell(Direction::Forth))),
+        second = back, if is_forth => first.and(second.map_err(tell(Direction::Back))),
+        () = silence, if first.is_err() => first,
+    }
 }
 
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     moved: impl Fn(usize),
-) -> io::Result<()> {
+) -> Result<(), Fault> {
     let mut chunk = vec![0; *CHUNKS.start()];
     loop {
-        let n = from.read(&mut chunk).await?;
+        let n = from.read(&mut chunk).await.map_err(Fault::Reading)?;
         if n == 0 {
-            return end(to).await;
+            return Ok(());
         }
-        to.write_all(&chunk[..n]).await?;
+        to.write_all(&chunk[..n]).await.map_err(Fault::Writing)?;
         moved(n);
         let next = next_chunk(chunk.len(), n);
         if next != chunk.len() {
@@ -250,14 +310,14 @@ async fn pass(
     from: &mut impl ReadPieces,
     to: &mut (impl AsyncWrite + Unpin),
     moved: impl Fn(usize),
-) -> io::Result<()> {
+) -> Result<(), Fault> {
     let mut pieces: [Bytes; PIECES] = std::array::from_fn(|_| Bytes::new());
     loop {
-        let n = from.read_pieces(&mut pieces).await?;
+        let n = from.read_pieces(&mut pieces).await.map_err(Fault::Reading)?;
         if n == 0 {
-            return end(to).await;
+            return Ok(());
         }
-        write_pieces(&mut pieces[..n], to, &moved).await?;
+        write_pieces(&mut pieces[..n], to, &moved).await.map_err(Fault::Writing)?;
     }
 }
 
@@ -448,6 +508,42 @@ mod tests {
         for code in [one_code, other_code] {
             assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
         }
+    }
+
+    /// It refuses an upload, say, and closes.
+    #[tokio::test]
+    async fn a_side_that_takes_no_more_is_heard_to_its_end() {
+        let ((mut client, one, one_code), (mut server, other, other_code)) = (side(), side());
+        let talk = async {
+            client.write_all(&[1; 128]).await.unwrap();
+            drop(client);
+            server.write_all(b"nobody takes it").await.unwrap();
+            // Now it notices, with one pipe full and the rest in its hands.
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
+            let mut heard = Vec::new();
+            server.read_to_end(&mut heard).await.unwrap();
+            assert_eq!(heard.len(), 128);
+        };
+        let idle = Duration::from_secs(60);
+        let (summary, ()) = tokio::join!(async { splice(one, other, idle, &()).await }, talk);
+        assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
+        for code in [one_code, other_code] {
+            assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn last_words_are_not_waited_for_without_end() {
+        let ((client, one, _), (mut server, other, _)) = (side(), side());
+        let (mut silent, near) = duplex(64);
+        let one = (Half(split(near).0, Code::default()), one.1);
+        drop(client);
+        let idle = Duration::from_secs(3_600);
+        let (summary, _) = tokio::join!(splice(one, other, idle, &()), server.write_all(b"x"));
+        assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
+        let _ = silent.shutdown().await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -102,6 +102,34 @@ async fn a_forwarded_port_passes_a_reset_on() {
     .await;
 }
 
+/// As a web server does that refuses an upload, or has no time to read it.
+#[tokio::test]
+async fn a_host_that_answers_and_breaks_off_is_heard() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let listener = TcpListener::bind(ANY).await.unwrap();
+        let proxy = client(client_options(server.invitation.clone())).await.socks5.unwrap();
+        for round in 0..30 {
+            let (mut tcp, code, _) = socks5(proxy, CONNECT, listener.local_addr().unwrap()).await;
+            assert_eq!(code, 0);
+            let (mut far, _) = listener.accept().await.unwrap();
+            tcp.write_all(b"upload").await.unwrap();
+            far.read_exact(&mut [0; 6]).await.unwrap();
+            far.write_all(b"413").await.unwrap();
+            socket2::SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
+            drop(far);
+            let mut heard = Vec::new();
+            let end = tcp.read_to_end(&mut heard).await.expect_err("it is no end");
+            assert_eq!(
+                (end.kind(), &heard[..]),
+                (std::io::ErrorKind::ConnectionReset, &b"413"[..]),
+                "{round}"
+            );
+        }
+    })
+    .await;
+}
+
 /// A server that answers a request only once it has heard what the program said: a client that
 /// waits for the answer first waits for ever.
 #[tokio::test]

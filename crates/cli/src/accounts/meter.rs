@@ -83,6 +83,10 @@ impl<T: Abort> Abort for Metered<T> {
     fn abort(&mut self, code: StreamCode) {
         self.half.abort(code);
     }
+
+    fn abort_when_heard(&mut self, code: StreamCode) {
+        self.half.abort_when_heard(code);
+    }
 }
 
 #[cfg(test)]
