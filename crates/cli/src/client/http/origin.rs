@@ -264,16 +264,14 @@ impl AsyncRead for OriginIo {
 impl AsyncWrite for OriginIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        let (Some(receive), Some(send)) = (&this.receive, &mut this.send) else {
-            return Poll::Ready(Err(gone()));
-        };
+        let Some(send) = &mut this.send else { return Poll::Ready(Err(gone())) };
         match ready!(Pin::new(send).poll_write(cx, data)) {
-            // When a server refuses, that it takes no more may arrive before it says why. Reading
-            // tells.
-            Err(_) if !receive.is_granted() => Poll::Ready(Ok(data.len())),
-            written => {
-                this.passed(Direction::Forth, *written.as_ref().unwrap_or(&0));
-                Poll::Ready(written)
+            // When a server refuses, or an origin server answers and closes, that it takes no more
+            // may arrive before it says why. Reading tells.
+            Err(_) => Poll::Ready(Ok(data.len())),
+            Ok(written) => {
+                this.passed(Direction::Forth, written);
+                Poll::Ready(Ok(written))
             }
         }
     }
@@ -303,5 +301,35 @@ impl From<hyper::Error> for Unanswered {
             source = cause.source();
         }
         Self::Broken(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// It refuses an upload, and has no time to read it.
+    #[tokio::test]
+    async fn an_origin_server_that_takes_no_more_is_read_to_its_end() {
+        let (_client, (mut send, receive), server) = crate::association::tests::connected().await;
+        send.write_all(b"some").await.unwrap();
+        let (mut answer, mut upload) = server.accept_bi().await.unwrap();
+        upload.stop(StreamCode::Reset.into()).unwrap();
+        send.stopped().await.unwrap();
+        let mut io = OriginIo {
+            receive: Some(Early::Granted(receive)),
+            send: Some(send),
+            finished: false,
+            idle: watch::channel(None).1,
+            flow: None,
+        };
+        io.write_all(b"more").await.unwrap();
+        answer.write_all(b"413").await.unwrap();
+        answer.reset_when_delivered(StreamCode::Reset.into()).unwrap();
+        let mut heard = Vec::new();
+        io.read_to_end(&mut heard).await.expect_err("it is no end");
+        assert_eq!(heard, b"413");
     }
 }
