@@ -195,6 +195,35 @@ async fn udp_associate_carries_small_and_large_packets() {
     .await;
 }
 
+/// At `[::]` it comes from an address of IPv6; its sockets know none.
+#[tokio::test]
+async fn a_program_of_ipv4_has_udp_from_a_proxy_for_both() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let mut options = client_options(server.invitation.clone());
+        options.socks5 = Some((std::net::Ipv6Addr::UNSPECIFIED, 0).into());
+        options.credentials = Some("a:b".parse().unwrap());
+        let port = client(options).await.socks5.unwrap().port();
+        let mut tcp = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        tcp.write_all(&[5, 1, 2]).await.unwrap();
+        tcp.read_exact(&mut [0; 2]).await.unwrap();
+        tcp.write_all(b"\x01\x01a\x01b").await.unwrap();
+        tcp.read_exact(&mut [0; 2]).await.unwrap();
+        tcp.write_all(&socks5_request(UDP_ASSOCIATE, ANY)).await.unwrap();
+        let mut reply = [0; 10];
+        tcp.read_exact(&mut reply).await.unwrap();
+        assert_eq!(reply[..8], [5, 0, 0, 1, 127, 0, 0, 1], "where an IPv4 socket can send to");
+        tcp.write_all(b"which means nothing").await.unwrap();
+
+        let relay = (ANY.ip(), u16::from_be_bytes([reply[8], reply[9]])).into();
+        let datagram = udp_datagram(udp_echo_server().await, b"question");
+        let (program, mut heard) = (UdpSocket::bind(ANY).await.unwrap(), vec![0; 100]);
+        let n = exchange(&program, relay, &datagram, &mut heard).await;
+        assert_eq!(heard[..n], datagram);
+    })
+    .await;
+}
+
 fn udp_datagram(address: SocketAddr, payload: &[u8]) -> Vec<u8> {
     // A SOCKS5 request without its version and command is the header of a datagram.
     [&[0, 0, 0], &socks5_request(CONNECT, address)[3..], payload].concat()

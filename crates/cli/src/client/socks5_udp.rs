@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fast_socks5::{ReplyError, new_udp_header, parse_udp_request};
-use tokio::{io::AsyncReadExt as _, net::UdpSocket};
+use tokio::net::UdpSocket;
 use tracing::debug;
 
 use super::{
@@ -22,6 +22,8 @@ const MAX_DATAGRAM: usize = 65_535;
 
 /// Serves one association until the program closes its TCP connection, or the server ends it.
 pub(super) async fn serve(waiting: Waiting, local: IpAddr, program: SocketAddr, shared: &Shared) {
+    // At `[::]` programs of IPv4 come from addresses of IPv6, to which their sockets cannot send.
+    let (local, program) = (local.to_canonical(), program.ip().to_canonical());
     let Ok(socket) = UdpSocket::bind((local, 0)).await else {
         return refuse(waiting, ReplyError::GeneralFailure).await;
     };
@@ -31,11 +33,11 @@ pub(super) async fn serve(waiting: Waiting, local: IpAddr, program: SocketAddr, 
         Err(reply) => return refuse(waiting, reply_error(&reply)).await,
     };
     let Ok(mut tcp) = waiting.reply_success(address).await else { return };
-    let mut unexpected = [0];
+    let mut ignored = tokio::io::sink();
     tokio::select! {
-        () = relay(&socket, association, program.ip()) => {}
-        // The program says nothing more here; the end of its connection ends the association.
-        _ = tcp.read(&mut unexpected) => {}
+        () = relay(&socket, association, program) => {}
+        // What the program says here means nothing; the end of its connection ends the association.
+        _ = tokio::io::copy(&mut tcp, &mut ignored) => {}
     }
     debug!(%program, "UDP association ended");
 }
