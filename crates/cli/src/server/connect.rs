@@ -152,7 +152,8 @@ fn forbidden(target: &Target, why: NotPublic) -> Reply {
 
 fn status_of(error: &io::Error) -> Status {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => Status::Refused,
+        // A host that breaks off what it has just accepted is there, and wants no connection.
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => Status::Refused,
         io::ErrorKind::NetworkUnreachable => Status::NetworkUnreachable,
         io::ErrorKind::HostUnreachable => Status::HostUnreachable,
         io::ErrorKind::TimedOut => Status::TimedOut,
@@ -217,5 +218,6 @@ mod tests {
         let error =
             connect(&target, &shared, &shared.means.allowance(Account::unlimited())).await.unwrap_err();
         assert_eq!(error.status, Status::Refused);
+        assert_eq!(status_of(&io::ErrorKind::ConnectionReset.into()), Status::Refused);
     }
 }
