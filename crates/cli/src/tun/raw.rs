@@ -8,9 +8,10 @@ use std::{
         Arc, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, info};
 use tunnel::raw::{Coding, addresses};
 
@@ -23,6 +24,7 @@ use crate::{
     association::PacketTunnel,
     backoff::{Backoff, pause},
     client::{RawRow, Session, Uplink, tunnel as streams},
+    console::say,
     failure::Failure,
     protocol::{Assignment, MAX_MESSAGE, Reply, Request, Status, read_frame},
 };
@@ -34,8 +36,14 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(0x8000_0000);
 /// Packets that were read from the device and wait for the connection: with them, TCP fills
 /// windows even where a loss has halved its own.
 const WAITING: usize = 1_024;
-const FIRST_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
-const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// So many tunnels one after the other that end sooner than that have gone to somebody else.
+const TAKEN: u32 = 3;
+
+/// Two that call themselves alike take the tunnel from each other.
+const RIVAL: &str = "the tunnel goes to and fro between this machine and another with the same invitation, the same \
+                     /etc/machine-id and the same host name; change one of those";
 
 /// How TCP is carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -190,17 +198,26 @@ async fn keep(
 ) -> Failure {
     let (assignment, options) = (opened.assignment, opened.options);
     let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+    let mut rival = Rival::default();
     loop {
-        let session = opened.session.clone();
+        let (session, began) = (opened.session.clone(), Instant::now());
         let ours = Ours { v4: assignment.v4.into(), v6: assignment.v6.into(), counts: counts.clone() };
         let link = Link::new(opened.tunnel, options.coding, &device, ours, counts.present.clone());
-        tokio::select! {
-            () = link.run(&mut packets) => {}
-            () = session.left() => {}
-        }
+        let goes_on = tokio::select! {
+            () = link.run(&mut packets) => true,
+            () = session.left() => false,
+        };
         let last = std::mem::take(&mut *lock(&counts.present));
         *lock(&counts.past) += last;
         info!("the tunnel of packets ended; asking for another");
+        if rival.took(goes_on, began.elapsed()) {
+            if rival.0 == TAKEN {
+                say(format_args!("{RIVAL}"));
+            }
+            pause(backoff.next_wait()).await;
+        } else {
+            backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+        }
         opened = loop {
             match ask(&uplink, options, assignment.index).await {
                 Ok(opened) => break opened,
@@ -210,11 +227,22 @@ async fn keep(
                 }
             }
         };
-        backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
         if (opened.assignment.v4, opened.assignment.v6) != (assignment.v4, assignment.v6) {
             let wrong = format!("the server gives {} in place of {}", opened.assignment.v4, assignment.v4);
             return Failure::new("cannot go on with the tunnel", wrong, "Start the command again");
         }
+    }
+}
+
+/// Tunnels that somebody else took soon after they began, one after the other.
+#[derive(Default)]
+struct Rival(u32);
+
+impl Rival {
+    /// Whether somebody took one that lasted so long. Its connection `goes_on`, or it ended with that.
+    fn took(&mut self, goes_on: bool, lasted: Duration) -> bool {
+        self.0 = if goes_on && lasted < LONGEST_WAIT { self.0 + 1 } else { 0 };
+        self.0 > 0
     }
 }
 
@@ -243,5 +271,21 @@ impl Guard for Ours {
     fn judge(&mut self, packet: &[u8]) -> Verdict {
         let whole = addresses(packet).ok().filter(|ends| ends.end == packet.len());
         if self.is_ours(whole.map(|ends| ends.destination)) { Verdict::Pass } else { Verdict::Drop }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_calls_itself_alike_is_told_of() {
+        let (soon, later) = (Duration::from_secs(1), Duration::from_secs(60));
+        let mut rival = Rival::default();
+        assert!(!rival.took(true, later), "the server may have ended it");
+        assert!(!rival.took(false, soon), "the connection was lost");
+        assert!((1..=TAKEN).all(|n| rival.took(true, soon) && rival.0 == n));
+        assert!(!rival.took(true, later), "the other has gone");
+        assert_eq!(rival.0, 0);
     }
 }
