@@ -92,8 +92,12 @@ async fn what_cannot_be_sent_is_said_before_anybody_is_asked() {
         let error =
             send_to(Path::new("/no/such/file"), receiving.invitation()).await.unwrap_err().to_string();
         assert!(error.contains("cannot send /no/such/file: there is no such file"), "{error}");
-        let error = send_to(state.path(), receiving.invitation()).await.unwrap_err().to_string();
-        assert!(error.contains("not a regular file"), "{error}");
+        let pipe = state.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for other in [state.path(), &pipe] {
+            let error = send_to(other, receiving.invitation()).await.unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{error}");
+        }
     })
     .await;
 }

@@ -107,15 +107,16 @@ impl Parcel {
         let tried = format!("cannot send {}", options.file.display());
         let unreadable =
             |error: io::Error| Failure::new(&tried, io_reason(&error), "Name a file that you may read");
-        let file = fs::File::open(&options.file).await.map_err(unreadable)?;
-        let about = file.metadata().await.map_err(unreadable)?;
-        if !about.is_file() {
+        // Before it is opened, which for a pipe would wait for somebody who writes to it.
+        if !fs::metadata(&options.file).await.map_err(unreadable)?.is_file() {
             return Err(Failure::new(
                 &tried,
                 "it is not a regular file",
                 "Name a file; pack directories with tar first",
             ));
         }
+        let file = fs::File::open(&options.file).await.map_err(unreadable)?;
+        let about = file.metadata().await.map_err(unreadable)?;
         let name = options.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { file, size: about.len(), name, tried })
     }
