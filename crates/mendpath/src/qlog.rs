@@ -12,8 +12,8 @@ use std::{
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -24,7 +24,7 @@ use qlog::{
     streamer::{EventTimePrecision, QlogStreamer},
 };
 use serde_json::{Map, Value, json};
-use tracing::warn;
+use tracing::{error, warn};
 use units::{Duration, Instant};
 
 /// The schema of events and frames that are ours.
@@ -38,6 +38,8 @@ const MENDPATH_URI: &str = "urn:mendpath:qlog:recovery-1";
 pub struct QlogDirectory {
     directory: PathBuf,
     max_bytes: u64,
+    /// Whether somebody has been told that a file could not be written.
+    told: Arc<AtomicBool>,
 }
 
 impl QlogDirectory {
@@ -51,7 +53,7 @@ impl QlogDirectory {
     pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
         fs::create_dir_all(&directory)?;
-        Ok(Self { directory, max_bytes: Self::DEFAULT_MAX_BYTES })
+        Ok(Self { directory, max_bytes: Self::DEFAULT_MAX_BYTES, told: Arc::default() })
     }
 
     /// Ends a file once it has so many bytes; the connection goes on.
@@ -69,7 +71,8 @@ impl QlogDirectory {
         let path = self.directory.join(format!("{original}_{role}.sqlog"));
         let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let written = Arc::new(AtomicU64::new(0));
-        let file = Counted { file: BufWriter::new(file), written: written.clone() };
+        let failed = Arc::new(OnceLock::new());
+        let file = Counted { file: BufWriter::new(file), written: written.clone(), failed: failed.clone() };
         let vantage = VantagePoint { name: Some("mendpath".to_owned()), ty, flow: None };
         let schemas = vec![QUIC_URI.to_owned(), MENDPATH_URI.to_owned()];
         let common = CommonFields { group_id: Some(original.to_string()), ..CommonFields::default() };
@@ -85,7 +88,8 @@ impl QlogDirectory {
             Box::new(file),
         );
         streamer.start_log().map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Writer { began: now, streamer: Some(streamer), written, max_bytes: self.max_bytes, path })
+        let (max_bytes, told) = (self.max_bytes, self.told.clone());
+        Ok(Writer { began: now, streamer: Some(streamer), written, failed, max_bytes, path, told })
     }
 }
 
@@ -94,28 +98,50 @@ impl Observe for QlogDirectory {
         match self.open(now, side, original) {
             Ok(writer) => Some(Box::new(writer)),
             Err(error) => {
-                warn!("no qlog of connection {original}: {error}");
+                tell(&self.told, format_args!("no qlog of connection {original}: {error}"));
                 None
             }
         }
     }
 }
 
-/// A file that counts its bytes.
+/// Says what went wrong: loudly the first time, since a disk that is full is so for all connections.
+fn tell(told: &AtomicBool, what: std::fmt::Arguments<'_>) {
+    if told.swap(true, Ordering::Relaxed) {
+        warn!("{what}");
+    } else {
+        error!("{what}");
+    }
+}
+
+/// A file that counts its bytes, and keeps why it took no more: `qlog` forgets that.
 struct Counted {
     file: BufWriter<File>,
     written: Arc<AtomicU64>,
+    failed: Arc<OnceLock<io::Error>>,
+}
+
+impl Counted {
+    fn noted<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            let kind = error.kind();
+            let _ = self.failed.set(error);
+            kind.into()
+        })
+    }
 }
 
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
+        let written = self.file.write(bytes);
+        let written = self.noted(written)?;
         self.written.fetch_add(written as u64, Ordering::Relaxed);
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        let flushed = self.file.flush();
+        self.noted(flushed)
     }
 }
 
@@ -125,8 +151,27 @@ struct Writer {
     /// `None` once the file is full or broken.
     streamer: Option<QlogStreamer>,
     written: Arc<AtomicU64>,
+    failed: Arc<OnceLock<io::Error>>,
     max_bytes: u64,
     path: PathBuf,
+    told: Arc<AtomicBool>,
+}
+
+impl Writer {
+    fn ends(&mut self, error: &dyn std::fmt::Display) {
+        let why: &dyn std::fmt::Display = self.failed.get().map_or(error, |error| error);
+        tell(&self.told, format_args!("{} ends here: {why}", self.path.display()));
+        self.streamer = None;
+    }
+}
+
+impl Drop for Writer {
+    /// What is short reaches the file only now.
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.streamer.as_mut().map(QlogStreamer::finish_log) {
+            self.ends(&error);
+        }
+    }
 }
 
 impl Observer for Writer {
@@ -137,8 +182,7 @@ impl Observer for Writer {
         let event = JsonEvent { time, importance: EventImportance::Core, name, data };
         let full = self.written.load(Ordering::Relaxed) >= self.max_bytes;
         if let Err(error) = streamer.add_event(event) {
-            warn!("{} ends here: {error}", self.path.display());
-            self.streamer = None;
+            self.ends(&error);
         } else if full {
             warn!("{} ends here: it has {} bytes", self.path.display(), self.max_bytes);
             self.streamer = None;
@@ -218,5 +262,35 @@ const fn purpose_name(purpose: PacketPurpose) -> &'static str {
 impl AsRef<Path> for QlogDirectory {
     fn as_ref(&self) -> &Path {
         &self.directory
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Also of a trace that is too short to reach the file before its end.
+    #[test]
+    fn a_full_disk_is_told_of_by_its_name() {
+        for events in [1, 1_000] {
+            let path =
+                std::env::temp_dir().join(format!("mendpath-qlog-full-{}-{events}", std::process::id()));
+            let directory = QlogDirectory::new(&path).unwrap();
+            let id = ConnectionId::new(&[7; 8]).unwrap();
+            std::os::unix::fs::symlink("/dev/full", path.join(format!("{id}_client.sqlog"))).unwrap();
+            let mut writer = directory.open(Instant::from_nanos(0), Side::Client, &id).unwrap();
+            for count in 0..events {
+                writer.on_event(
+                    Instant::from_nanos(1),
+                    &Observed::ProbeTimeout { path: proto::PathId(0), count },
+                );
+            }
+            assert_eq!(writer.streamer.is_none(), events == 1_000);
+            let failed = writer.failed.clone();
+            drop(writer);
+            assert_eq!(failed.get().unwrap().kind(), io::ErrorKind::StorageFull);
+            assert!(directory.told.load(Ordering::Relaxed));
+            fs::remove_dir_all(path).unwrap();
+        }
     }
 }
