@@ -3,8 +3,9 @@
 //! An end of stream passes on as an end of stream while the other direction goes on (half-close). A
 //! reset of one side, or silence on both for too long, resets everything, so that neither program
 //! mistakes a broken transfer for a complete one. What a side said before it broke off is heard
-//! first, as it would be without us: a host that refuses an upload answers and closes. A TCP connection is reset whatever else ends it,
-//! too: when the kernel closes it because this process was killed, there is nobody left to say so.
+//! first, as it would be without us: a host that refuses an upload answers and closes. A TCP
+//! connection is reset whatever else ends it, too: when the kernel closes it because this process was
+//! killed, there is nobody left to say so.
 
 use std::{
     future::Future,

@@ -69,8 +69,8 @@ pub struct Auto {
     half: HalfLoad,
     chance: Chance,
     delays: DelayAtLoss,
-    /// Slow start was ended by losses that came with delay, or before there was any to compare with. It goes on once
-    /// the evidence is below this.
+    /// Slow start was ended by losses that came with delay or what looked like a queue, or before there was anything
+    /// to compare with. It goes on at a loss without a queue once the evidence is below this.
     ended_in_doubt: Option<f32>,
     /// Boxed, as is what else is seldom there: every path of every connection has a controller.
     trial: Option<Box<Trial>>,
@@ -264,6 +264,8 @@ impl Auto {
                 let share = self.floor.share().max(self.chance.share());
                 return self.charge(now, Charge::Excess { share });
             }
+            // Jitter looks like a queue, too.
+            self.note_end(delay_at_loss::DESPITE_A_QUEUE);
             self.rounds.confirm();
             return self.answer(now, sent_at, BETA);
         }
@@ -284,10 +286,13 @@ impl Auto {
         self.cubic.reduce(now, sent_at, beta.max(BETA));
     }
 
-    /// If it is slow start that ends, evidence below `bound` says that it should not have.
+    /// If it is slow start that ends, evidence below `bound` says that it should not have. What looked like a queue
+    /// may have ended it before, and was to be confirmed.
     fn note_end(&mut self, bound: f32) {
         if self.cubic.in_slow_start() {
             self.ended_in_doubt = Some(bound);
+        } else if self.rounds.is_doubted() {
+            self.ended_in_doubt = Some(delay_at_loss::DESPITE_A_QUEUE);
         }
     }
 
@@ -441,7 +446,8 @@ impl Controller for Auto {
         self.half.count(loss.largest_sent_at, 0.0, self.packets(loss.bytes));
         self.rounds.on_loss(loss);
         let by_load = self.delays.on_loss(loss.largest_sent_at);
-        if self.ended_in_doubt.take_if(|bound| self.delays.evidence() < *bound).is_some() {
+        let is_clear = self.queue(self.longest()).is_some_and(|queue| queue.is_zero());
+        if self.ended_in_doubt.take_if(|bound| is_clear && self.delays.evidence() < *bound).is_some() {
             // Slow start goes on if the next round trips show no queue.
             self.rounds.doubt();
         }

@@ -47,6 +47,8 @@ const MOST_FOR_CHANCE: f32 = 16.0;
 pub(crate) const SURELY_CHANCE: f32 = -1.0;
 /// Evidence below which so was one that came before there was any.
 pub(crate) const FAR_FROM_LOAD: f32 = -2.0;
+/// Evidence below which so was one that came with what looked like a queue.
+pub(crate) const DESPITE_A_QUEUE: f32 = -4.0;
 /// Share of the losses under load that may have any rank.
 const ANY_RANK: f32 = 0.1;
 
