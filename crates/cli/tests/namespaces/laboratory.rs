@@ -110,7 +110,12 @@ fn nothing_is_left_of_a_lab_without_a_terminal_or_that_is_killed() {
         let _ = writeln!(std::io::stderr(), "skipped: {reason}");
         return;
     }
-    let lab = || Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    // Whoever started this test under nohup has it ignore the signal, and what it starts as well.
+    let lab = || {
+        let mut lab = Command::new("env");
+        lab.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_mendpath")]);
+        lab
+    };
     for signal in [Signal::SIGHUP, Signal::SIGKILL] {
         // Two processes: that of the lab's command, and one in a session of its own.
         let (mut child, _output, left) =
