@@ -56,6 +56,8 @@ const PEAK_DECAY: f64 = 0.995;
 /// if the next round trips show no queue, [`PARDONS`] times.
 const SMALL_WINDOWS: u64 = 2;
 const PARDONS: u8 = 3;
+/// Initial windows up to which jitter passes for a queue.
+const FEW_WINDOWS: u64 = 5;
 /// Packets in the queue that are no queue: bursts leave as many.
 const BURST: f64 = 2.0;
 
@@ -264,8 +266,7 @@ impl Auto {
                 let share = self.floor.share().max(self.chance.share());
                 return self.charge(now, Charge::Excess { share });
             }
-            // Jitter looks like a queue, too.
-            self.note_end(delay_at_loss::DESPITE_A_QUEUE);
+            self.note_end_by_queue();
             self.rounds.confirm();
             return self.answer(now, sent_at, BETA);
         }
@@ -286,12 +287,20 @@ impl Auto {
         self.cubic.reduce(now, sent_at, beta.max(BETA));
     }
 
-    /// If it is slow start that ends, evidence below `bound` says that it should not have. What looked like a queue
-    /// may have ended it before, and was to be confirmed.
+    /// If it is slow start that ends, evidence below `bound` says that it should not have.
     fn note_end(&mut self, bound: f32) {
         if self.cubic.in_slow_start() {
             self.ended_in_doubt = Some(bound);
-        } else if self.rounds.is_doubted() {
+        } else {
+            self.note_end_by_queue();
+        }
+    }
+
+    /// What looks like a queue ends slow start, or has ended it and was to be confirmed. Behind few packets it may be
+    /// jitter.
+    fn note_end_by_queue(&mut self) {
+        let few = self.cubic.window() <= FEW_WINDOWS * self.cubic.config().initial_window();
+        if few && (self.cubic.in_slow_start() || self.rounds.is_doubted()) {
             self.ended_in_doubt = Some(delay_at_loss::DESPITE_A_QUEUE);
         }
     }
