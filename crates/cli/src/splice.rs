@@ -73,6 +73,7 @@ impl Abort for SendStream {
     }
 
     fn abort_when_heard(&mut self, code: StreamCode) {
+        // What came to its end before is whole.
         let _ = self.reset_when_delivered(code.into());
     }
 }

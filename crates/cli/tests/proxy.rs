@@ -130,6 +130,31 @@ async fn a_host_that_answers_and_breaks_off_is_heard() {
     .await;
 }
 
+/// Nothing is unread yet when it closes: its answer has an end, and what comes then is reset.
+#[tokio::test]
+async fn a_host_that_answers_and_closes_is_heard_by_who_goes_on() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let listener = TcpListener::bind(ANY).await.unwrap();
+        let proxy = client(client_options(server.invitation.clone())).await.socks5.unwrap();
+        for round in 0..30 {
+            let (mut tcp, code, _) = socks5(proxy, CONNECT, listener.local_addr().unwrap()).await;
+            assert_eq!(code, 0);
+            let (mut far, _) = listener.accept().await.unwrap();
+            let (mut read, mut write) = tcp.split();
+            let answers = async {
+                far.read_exact(&mut [0; 6]).await.unwrap();
+                far.write_all(b"413").await.unwrap();
+                drop(far);
+            };
+            let (upload, mut heard) = (pattern(1_000_000), Vec::new());
+            let _ = tokio::join!(answers, write.write_all(&upload), read.read_to_end(&mut heard));
+            assert_eq!(heard, b"413", "{round}");
+        }
+    })
+    .await;
+}
+
 /// A server that answers a request only once it has heard what the program said: a client that
 /// waits for the answer first waits for ever.
 #[tokio::test]

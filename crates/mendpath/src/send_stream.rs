@@ -124,7 +124,7 @@ impl SendStream {
     /// reads it there gets that first. Does not wait, and the stream may be dropped.
     ///
     /// # Errors
-    /// As [`reset`](Self::reset).
+    /// If it was finished or reset, or the peer stopped it, before.
     pub fn reset_when_delivered(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         self.end(|state, id| state.proto.reset_when_delivered(id, code).is_ok())?;
         self.ending.set(End::Reset);

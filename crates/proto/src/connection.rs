@@ -472,7 +472,7 @@ impl Connection {
     /// worth reading before it broke off.
     ///
     /// # Errors
-    /// As [`reset`](Self::reset).
+    /// [`CloseError`] if it was finished, reset or stopped before, or there is no such half.
     pub fn reset_when_delivered(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.reset_when_delivered(id, code)
     }

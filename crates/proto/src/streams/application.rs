@@ -126,10 +126,11 @@ impl Streams {
         Ok(())
     }
 
-    /// As [`reset`](Self::reset), but what was written is delivered first, as if more were to follow.
+    /// As [`reset`](Self::reset), but what was written is delivered first, as if more were to follow;
+    /// refused where nothing can follow.
     pub fn reset_when_delivered(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         if !self.send.get(&id).ok_or(CloseError::Unknown)?.is_open() {
-            return self.reset(id, code);
+            return Err(CloseError::Closed);
         }
         let due = self.with_send(id, |half| {
             half.app_done = true;

@@ -151,6 +151,13 @@ fn a_reset_can_wait_until_all_is_delivered() {
     assert_eq!(read_all(&mut server, id), (b"abcdef".to_vec(), Err(ReadError::Reset(9u8.into()))));
     assert_eq!((client.stats().open, server.stats().receive_buffered), (0, 0));
 
+    let finished = client.open(Dir::Uni).unwrap();
+    client.write(finished, b"whole").unwrap();
+    client.finish(finished).unwrap();
+    assert_eq!(client.reset_when_delivered(finished, 9u8.into()), Err(CloseError::Closed));
+    transfer(&mut client, &mut server);
+    assert_eq!(read_all(&mut server, finished), (b"whole".to_vec(), Ok(Read::Finished)));
+
     let nothing_said = client.open(Dir::Uni).unwrap();
     client.reset_when_delivered(nothing_said, 9u8.into()).unwrap();
     assert!(client.has_pending(), "at once");
