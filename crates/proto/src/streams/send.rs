@@ -179,7 +179,7 @@ impl SendHalf {
 
     /// The code of a reset whose time has come.
     pub(super) fn due_reset(&self) -> Option<VarInt> {
-        self.reset_later.filter(|_| self.reset.is_none() && self.buffer.len() == 0)
+        if self.reset.is_none() && self.buffer.len() == 0 { self.reset_later } else { None }
     }
 
     pub(super) fn reset(&self) -> Option<Reset> {
