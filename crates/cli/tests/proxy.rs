@@ -102,30 +102,34 @@ async fn a_forwarded_port_passes_a_reset_on() {
     .await;
 }
 
-/// As a web server does that refuses an upload, or has no time to read it.
-#[tokio::test]
-async fn a_host_that_answers_and_breaks_off_is_heard() {
+/// Thirty times, a program's connection through the proxy and the host's end of it.
+async fn connect_and(talk: impl AsyncFn(TcpStream, TcpStream)) {
     within(async {
         let server = Server::start(AllowPrivate);
         let listener = TcpListener::bind(ANY).await.unwrap();
         let proxy = client(client_options(server.invitation.clone())).await.socks5.unwrap();
-        for round in 0..30 {
-            let (mut tcp, code, _) = socks5(proxy, CONNECT, listener.local_addr().unwrap()).await;
+        for _ in 0..30 {
+            let (tcp, code, _) = socks5(proxy, CONNECT, listener.local_addr().unwrap()).await;
             assert_eq!(code, 0);
-            let (mut far, _) = listener.accept().await.unwrap();
-            tcp.write_all(b"upload").await.unwrap();
-            far.read_exact(&mut [0; 6]).await.unwrap();
-            far.write_all(b"413").await.unwrap();
-            socket2::SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
-            drop(far);
-            let mut heard = Vec::new();
-            let end = tcp.read_to_end(&mut heard).await.expect_err("it is no end");
-            assert_eq!(
-                (end.kind(), &heard[..]),
-                (std::io::ErrorKind::ConnectionReset, &b"413"[..]),
-                "{round}"
-            );
+            let (far, _) = listener.accept().await.unwrap();
+            talk(tcp, far).await;
         }
+    })
+    .await;
+}
+
+/// As a web server does that refuses an upload, or has no time to read it.
+#[tokio::test]
+async fn a_host_that_answers_and_breaks_off_is_heard() {
+    connect_and(async |mut tcp, mut far| {
+        tcp.write_all(b"upload").await.unwrap();
+        far.read_exact(&mut [0; 6]).await.unwrap();
+        far.write_all(b"413").await.unwrap();
+        socket2::SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(far);
+        let mut heard = Vec::new();
+        let end = tcp.read_to_end(&mut heard).await.expect_err("it is no end");
+        assert_eq!((end.kind(), &heard[..]), (std::io::ErrorKind::ConnectionReset, &b"413"[..]));
     })
     .await;
 }
@@ -133,24 +137,16 @@ async fn a_host_that_answers_and_breaks_off_is_heard() {
 /// Nothing is unread yet when it closes: its answer has an end, and what comes then is reset.
 #[tokio::test]
 async fn a_host_that_answers_and_closes_is_heard_by_who_goes_on() {
-    within(async {
-        let server = Server::start(AllowPrivate);
-        let listener = TcpListener::bind(ANY).await.unwrap();
-        let proxy = client(client_options(server.invitation.clone())).await.socks5.unwrap();
-        for round in 0..30 {
-            let (mut tcp, code, _) = socks5(proxy, CONNECT, listener.local_addr().unwrap()).await;
-            assert_eq!(code, 0);
-            let (mut far, _) = listener.accept().await.unwrap();
-            let (mut read, mut write) = tcp.split();
-            let answers = async {
-                far.read_exact(&mut [0; 6]).await.unwrap();
-                far.write_all(b"413").await.unwrap();
-                drop(far);
-            };
-            let (upload, mut heard) = (pattern(1_000_000), Vec::new());
-            let _ = tokio::join!(answers, write.write_all(&upload), read.read_to_end(&mut heard));
-            assert_eq!(heard, b"413", "{round}");
-        }
+    connect_and(async |mut tcp, mut far| {
+        let (mut read, mut write) = tcp.split();
+        let answers = async {
+            far.read_exact(&mut [0; 6]).await.unwrap();
+            far.write_all(b"413").await.unwrap();
+            drop(far);
+        };
+        let (upload, mut heard) = (pattern(1_000_000), Vec::new());
+        let _ = tokio::join!(answers, write.write_all(&upload), read.read_to_end(&mut heard));
+        assert_eq!(heard, b"413");
     })
     .await;
 }
