@@ -263,7 +263,8 @@ pub struct DemoArgs {
                   mendpath server --listen 0.0.0.0:4433\n  \
                   mendpath server --listen '[::]:443' --advertise vps.example.org\n  \
                   mendpath server --allow-private          clients may also reach this server's own network\n  \
-                  mendpath server --drain                  the one that runs: no new clients, end with the last connection")]
+                  mendpath server --drain                  the one that runs: no new clients, end with the last connection\n  \
+                  mendpath server --drain --drain-time 5   the same, within 5 s")]
 pub struct ServerArgs {
     /// Read options from the table `server` of this file [default: the variable MENDPATH_CONFIG].
     #[arg(long, value_name = "FILE")]
@@ -336,9 +337,10 @@ pub struct ServerArgs {
     #[cfg(all(feature = "tunnel", target_os = "linux"))]
     #[arg(long, value_name = "CIDR")]
     pub tunnel_pool: Vec<ipnet::IpNet>,
-    /// Seconds that connections have to end when the server is to stop (SIGTERM, --drain).
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
-    pub drain_time: u64,
+    /// Seconds that connections have to end when the server is to stop (SIGTERM, --drain); with
+    /// --drain, this time instead of what the running server was told [default: 30].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub drain_time: Option<u64>,
     /// Have the server that runs already stop in good order: it takes no new clients, tells those
     /// it has to go to another server, and ends with their last connection. Waits for that.
     #[arg(long, conflicts_with_all = ["config", "listen"])]

@@ -20,7 +20,7 @@ mod wishes;
 
 pub(crate) use control::{Control, all_places, places, running};
 pub(crate) use counters::Counters;
-pub use feed::Running;
+pub use feed::{Draining, Running};
 pub(crate) use feed::{Feed, MAX_VIEWERS, Viewer};
 pub(crate) use journal::Journal;
 pub use journal::{EventKind, EventRow};

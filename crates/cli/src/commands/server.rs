@@ -33,7 +33,7 @@ use crate::{
 pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure> {
     let reloading = Reloading::new(reload);
     if args.drain {
-        return drain::order(args.socket).await;
+        return drain::order(args.socket, args.drain_time).await;
     }
     descriptors::raise_for_connections();
     let quic_lb = quic_lb(&args)?;
@@ -73,7 +73,7 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
         }
     };
     let shown = server.statistics();
-    let ending = drain::Ending::new(server.drainer(), args.drain_time);
+    let ending = drain::Ending::new(server.drainer(), drain_time(args.drain_time));
     let order = ending.order();
     shown.feed().on_drain(order);
     super::show_status("server", shown.feed());
@@ -117,6 +117,11 @@ async fn offer_tunnels(server: &ProxyServer, networks: &[ipnet::IpNet]) -> Resul
     Ok(machine)
 }
 
+/// The seconds that what runs has at the end.
+fn drain_time(chosen: Option<u64>) -> u64 {
+    chosen.unwrap_or(30)
+}
+
 fn choice(args: &ServerArgs) -> Choice {
     Choice {
         recovery: args.recovery,
@@ -157,7 +162,7 @@ fn apply(key: &str, cli: &Cli, settings: &ServerSettings, ending: &drain::Ending
     let Command::Server(args) = &cli.command else { return false };
     match key {
         "allow-private" => settings.set_policy(DestinationPolicy::new(args.allow_private)),
-        "drain-time" => ending.set_time(args.drain_time),
+        "drain-time" => ending.set_time(drain_time(args.drain_time)),
         "dns" => settings.set_dns(&args.dns),
         "hide-names" => settings.show_names(!args.hide_names),
         "max-clients" | "max-streams" | "recovery" | "congestion" | "qlog" => {

@@ -45,6 +45,7 @@ fn sample(arg: &Arg) -> &'static str {
             "33"
         }
         "N" => "3",
+        "SECONDS" => "33",
         "ADDR" => "127.0.0.9:9",
         "ADDR[:PORT]" => "192.0.2.53",
         "HOST[:PORT]" => "vps.example:9",

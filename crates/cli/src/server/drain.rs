@@ -13,10 +13,12 @@ use tokio::{
 };
 
 use super::Tally;
-use crate::status::Running;
+use crate::status::{Draining, Running};
 
 /// How often it is looked whether anything still runs.
 const LOOK: Duration = Duration::from_millis(50);
+/// The longest that what runs may be given.
+const LONGEST: Duration = Duration::from_secs(86_400);
 /// For clients without anything under way to go by themselves: a request that they are just making
 /// would be lost.
 const MOVING: Duration = Duration::from_secs(2);
@@ -55,18 +57,20 @@ impl Drainer {
         Self { drain, tally }
     }
 
-    /// Begins to drain, for `time` at most, and returns what runs. A later call may only shorten
-    /// the time.
-    pub fn begin(&self, time: Duration) -> Running {
-        let until = Instant::now() + time;
+    /// Begins to drain, for `time` at most (a day if that is longer), and returns what runs and for how long it may. A later
+    /// call may only shorten the time.
+    pub fn begin(&self, time: Duration) -> Draining {
+        let now = Instant::now();
+        let asked = now + time.min(LONGEST);
         self.drain.0.send_if_modified(|drain| {
-            let sooner = drain.is_none_or(|before| until < before);
+            let sooner = drain.is_none_or(|before| asked < before);
             if sooner {
-                *drain = Some(until);
+                *drain = Some(asked);
             }
             sooner
         });
-        self.running()
+        let until = self.drain.0.borrow().unwrap_or(asked);
+        Draining { running: self.running(), within: until - now }
     }
 
     /// What is left to wait for.
@@ -116,7 +120,8 @@ mod tests {
         let drainer = drainer();
         assert!(!drainer.drain.is_on());
         assert!(tokio::time::timeout(Duration::from_secs(3_600), drainer.done()).await.is_err());
-        assert_eq!(drainer.begin(Duration::from_secs(3_600)), Running::default());
+        let (running, within) = (Running::default(), Duration::from_secs(3_600));
+        assert_eq!(drainer.begin(within), Draining { running, within });
         let began = Instant::now();
         assert_eq!(drainer.done().await, Running::default());
         assert!(drainer.drain.is_on() && began.elapsed() < MOVING);
@@ -127,7 +132,7 @@ mod tests {
         let drainer = drainer();
         let began = Instant::now();
         for (seconds, until) in [(10, 10), (60, 10), (1, 1)] {
-            drainer.begin(Duration::from_secs(seconds));
+            assert_eq!(drainer.begin(Duration::from_secs(seconds)).within, Duration::from_secs(until));
             assert_eq!(drainer.drain.begun().await, began + Duration::from_secs(until));
         }
     }

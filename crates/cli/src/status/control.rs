@@ -2,7 +2,8 @@
 //!
 //! It lies in a directory of its user's, and answers that user and root alone. Who connects says
 //! one line, `status` or `watch`, and gets one snapshot or one a second, each a line of JSON; or
-//! `path` and an order in JSON, which a client follows; or `drain`, which a server does.
+//! `path` and an order in JSON, which a client follows; or `drain`, which a server does, with the
+//! seconds that this may take if they are not to be the server's own.
 
 use std::{
     fs, io,
@@ -141,19 +142,32 @@ async fn answer(mut stream: UnixStream, feed: &Arc<Feed>) -> io::Result<()> {
             },
             None => say(&mut write, r#"{"error":"too many are watching already"}"#).await,
         },
-        "drain" => match feed.drain() {
-            Some(Running { clients, streams }) => {
-                let running = serde_json::json!({ "clients": clients, "streams": streams });
-                say(&mut write, &running.to_string()).await?;
-                // Who asked may wait here for the end of the process.
-                stream.read(&mut [0]).await.map(drop)
+        word => {
+            if let Some(order) = word.strip_prefix("path ") {
+                return say(&mut write, &follow(order, feed).to_string()).await;
             }
-            None => say(&mut write, r#"{"error":"it is no server that could drain"}"#).await,
-        },
-        word => match word.strip_prefix("path ") {
-            Some(order) => say(&mut write, &follow(order, feed).to_string()).await,
-            None => say(&mut write, r#"{"error":"say status, watch, path or drain"}"#).await,
-        },
+            let Some(time) = drain_time(word) else {
+                return say(&mut write, r#"{"error":"say status, watch, path or drain"}"#).await;
+            };
+            let Some(draining) = feed.drain(time) else {
+                return say(&mut write, r#"{"error":"it is no server that could drain"}"#).await;
+            };
+            let Running { clients, streams } = draining.running;
+            let within = draining.seconds();
+            let told = serde_json::json!({ "clients": clients, "streams": streams, "within_s": within });
+            say(&mut write, &told.to_string()).await?;
+            // Who asked may wait here for the end of the process.
+            stream.read(&mut [0]).await.map(drop)
+        }
+    }
+}
+
+/// The time that an order to drain asks for; `None` if `word` is none.
+fn drain_time(word: &str) -> Option<Option<Duration>> {
+    match word.split_once(' ') {
+        None if word == "drain" => Some(None),
+        Some(("drain", seconds)) => seconds.parse().ok().map(|seconds| Some(Duration::from_secs(seconds))),
+        _ => None,
     }
 }
 

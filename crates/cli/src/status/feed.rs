@@ -45,8 +45,24 @@ pub struct Running {
     pub streams: usize,
 }
 
-/// Begins to drain, and says what runs.
-type DrainOrder = Box<dyn Fn() -> Running + Send + Sync>;
+/// What an order to drain comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draining {
+    /// What is waited for.
+    pub running: Running,
+    /// For how long at most.
+    pub within: Duration,
+}
+
+impl Draining {
+    /// The time in seconds, rounded up.
+    pub(crate) fn seconds(&self) -> u64 {
+        self.within.as_secs_f64().ceil() as u64
+    }
+}
+
+/// Begins to drain within the time that is asked for, or the server's own.
+type DrainOrder = Box<dyn Fn(Option<Duration>) -> Draining + Send + Sync>;
 
 /// Somebody who watches, until this is dropped.
 pub(crate) struct Viewer {
@@ -75,13 +91,13 @@ impl Feed {
     }
 
     /// Of a server that can be told to drain. Only the first call counts.
-    pub(crate) fn on_drain(&self, order: impl Fn() -> Running + Send + Sync + 'static) {
+    pub(crate) fn on_drain(&self, order: impl Fn(Option<Duration>) -> Draining + Send + Sync + 'static) {
         let _ = self.drain.set(Box::new(order));
     }
 
-    /// Tells it to drain, and returns what runs; `None` if it is no server.
-    pub(crate) fn drain(&self) -> Option<Running> {
-        self.drain.get().map(|order| order())
+    /// Tells it to drain, within `time` if there is one; `None` if it is no server.
+    pub(crate) fn drain(&self, time: Option<Duration>) -> Option<Draining> {
+        self.drain.get().map(|order| order(time))
     }
 
     fn make(client: Option<Arc<Live>>, make: impl Fn() -> Snapshot + Send + Sync + 'static) -> Arc<Self> {

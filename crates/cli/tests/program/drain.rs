@@ -94,7 +94,7 @@ async fn a_command_tells_it_and_waits() {
         let socket = format!("--socket={}/mendpath/server-{}.sock", bed.runtime, bed.server.id());
         let order = Process::start(&["server", "--drain", &socket]);
         let told = order.line_with("lets nobody in any more");
-        assert!(told.contains("1 client with 1 connection"), "{told}");
+        assert!(told.contains("there is 1 client with 1 connection, and it ends within 3600s"), "{told}");
         // The service manager's signal that follows does not cut anything off.
         bed.server.line_with("draining");
         terminate(&bed.server);
@@ -108,6 +108,27 @@ async fn a_command_tells_it_and_waits() {
         let nobody = Process::start(&["server", "--drain", &socket]);
         nobody.line_with("cannot ask the process at");
         assert_eq!(nobody.wait(), Some(1));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_orders_it_says_how_long_it_may_take() {
+    within(async {
+        let mut bed = bed("3600").await;
+        let socket = format!("--socket={}/mendpath/server-{}.sock", bed.runtime, bed.server.id());
+        let order = |time| Process::start(&["server", "--drain", "--drain-time", time, &socket]);
+        let patient = order("7200");
+        let told = patient.line_with("lets nobody in any more");
+        assert!(told.ends_with("and it ends within 7200s"), "{told}");
+        let told = bed.server.line_with("draining");
+        assert!(told.contains("may end within 7200s"), "{told}");
+        ping(&mut bed.program).await;
+        // Who has less patience has the last word.
+        let hasty = order("1");
+        assert!(hasty.line_with("lets nobody in any more").ends_with("and it ends within 1s"));
+        bed.server.line_with("stopping, which cuts 1 connection off");
+        assert_eq!((bed.server.wait(), patient.wait(), hasty.wait()), (Some(0), Some(0), Some(0)));
     })
     .await;
 }

@@ -13,7 +13,12 @@ use std::{
 use tokio::sync::Notify;
 
 use super::super::{Ending as Signal, Signals, service, status::tell_server};
-use crate::{console::say, failure::Failure, server::Drainer, status::Running};
+use crate::{
+    console::say,
+    failure::Failure,
+    server::Drainer,
+    status::{Draining, Running},
+};
 
 /// What ends a server.
 pub(super) struct Ending {
@@ -34,13 +39,14 @@ impl Ending {
         self.time.store(time, Relaxed);
     }
 
-    /// What is to be done when somebody tells the server to drain.
-    pub(super) fn order(&self) -> impl Fn() -> Running + Send + Sync + 'static {
+    /// What is to be done when somebody tells the server to drain, within a time of theirs or the
+    /// server's own.
+    pub(super) fn order(&self) -> impl Fn(Option<Duration>) -> Draining + Send + Sync + 'static {
         let (drainer, time, ordered) = (self.drainer.clone(), self.time.clone(), self.ordered.clone());
-        move || {
-            let running = drainer.begin(Duration::from_secs(time.load(Relaxed)));
+        move |asked| {
+            let draining = drainer.begin(asked.unwrap_or_else(|| seconds(&time)));
             ordered.notify_one();
-            running
+            draining
         }
     }
 
@@ -53,16 +59,19 @@ impl Ending {
             },
             () = self.ordered.notified() => true,
         };
-        let time = Duration::from_secs(self.time.load(Relaxed));
-        let Running { clients, streams } = self.drainer.begin(time);
+        // What was ordered goes on.
+        let time = if ordered { Duration::MAX } else { seconds(&self.time) };
+        let draining = self.drainer.begin(time);
+        let Running { clients, streams } = draining.running;
         if clients > 0 {
             let clients = counted(clients, "client");
             let streams = counted(streams, "connection");
+            let within = draining.seconds();
             say(format_args!(
-                "draining: {clients} told to go elsewhere, {streams} may end within {time:?}; a signal stops at once"
+                "draining: {clients} told to go elsewhere, {streams} may end within {within}s; a signal stops at once"
             ));
         }
-        service::stopping_within(time + 2 * super::GOODBYE);
+        service::stopping_within(draining.within + 2 * super::GOODBYE);
         tokio::select! {
             left = self.drainer.done() => match left.streams {
                 0 => say("stopping"),
@@ -82,16 +91,27 @@ async fn again(signals: &mut Signals, ordered: bool) {
     }
 }
 
+fn seconds(time: &AtomicU64) -> Duration {
+    Duration::from_secs(time.load(Relaxed))
+}
+
 fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `mendpath server --drain`: tells the server that runs, and waits for its end.
-pub(super) async fn order(socket: Option<PathBuf>) -> Result<(), Failure> {
-    let told = tell_server(socket, "drain").await?;
+/// `mendpath server --drain`: tells the server that runs, and waits for its end. `time` is in
+/// seconds, instead of those that the server was told.
+pub(super) async fn order(socket: Option<PathBuf>, time: Option<u64>) -> Result<(), Failure> {
+    let word = time.map_or_else(|| "drain".to_owned(), |time| format!("drain {time}"));
+    let told = tell_server(socket, &word).await?;
     let count = |key: &str| told.answer[key].as_u64().unwrap_or_default() as usize;
-    let (clients, streams) = (counted(count("clients"), "client"), counted(count("streams"), "connection"));
-    say(format_args!("the server lets nobody in any more; there are {clients} with {streams}"));
+    let (clients, streams) = (count("clients"), count("streams"));
+    let are = if clients == 1 { "is" } else { "are" };
+    let (clients, streams) = (counted(clients, "client"), counted(streams, "connection"));
+    // Servers of earlier versions do not say it.
+    let within = told.answer["within_s"].as_u64().map(|time| format!(", and it ends within {time}s"));
+    let within = within.unwrap_or_default();
+    say(format_args!("the server lets nobody in any more; there {are} {clients} with {streams}{within}"));
     // It says nothing more; the socket ends with the process.
     told.ended().await;
     say("the server has stopped");
