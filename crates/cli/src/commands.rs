@@ -46,7 +46,7 @@ use crate::{
     client::{ClientOptions, DialOptions},
     config::Reload,
     console::print,
-    failure::{Failure, io_reason},
+    failure::{Failure, directory_reason},
     identity::default_state_dir,
     invitation::Invitation,
     secret::Places,
@@ -278,7 +278,11 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot write {}", file.display()), io_reason(error), "Name another file")
+    Failure::new(
+        format!("cannot write {}", file.display()),
+        directory_reason(file, error),
+        "Name another file",
+    )
 }
 
 #[cfg(test)]

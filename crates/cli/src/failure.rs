@@ -77,6 +77,17 @@ pub fn io_reason(error: &std::io::Error) -> String {
     }
 }
 
+/// Why the directory `path` could not be made, in words: systems say of a file that is in its place
+/// that it exists already.
+pub fn directory_reason(path: &std::path::Path, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::AlreadyExists if !path.is_dir() => {
+            io_reason(&std::io::ErrorKind::NotADirectory.into())
+        }
+        _ => io_reason(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,7 +18,7 @@ use mendpath::ResetKey;
 use ring::rand::SecureRandom as _;
 
 use crate::{
-    failure::{Failure, io_reason},
+    failure::{Failure, directory_reason, io_reason},
     token::{SECRET_BYTES, TokenSecret},
 };
 
@@ -96,6 +96,10 @@ pub(crate) fn examine(dir: &Path) -> Result<bool, Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         about => about.map_err(|error| failed(dir, &error))?,
     };
+    if !about.is_dir() {
+        // In the words of who would make it.
+        make_private_dir(dir).map_err(named)?;
+    }
     if about.mode() & 0o022 != 0 {
         return Err(named(open_to_others(dir, about.mode(), "chmod 700")));
     }
@@ -142,7 +146,7 @@ fn make_private_dir(dir: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| {
         Failure::new(
             format!("cannot make the state directory {}", dir.display()),
-            io_reason(&error),
+            directory_reason(dir, &error),
             "Name a directory of your own with --state DIR",
         )
     };
@@ -279,6 +283,19 @@ mod tests {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o770)).unwrap();
         let message = Identity::load_or_create(dir.path()).unwrap_err().to_string();
         assert!(message.contains("chmod 700"), "{message}");
+    }
+
+    #[test]
+    fn a_file_in_its_place_is_called_that() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("state");
+        fs::write(&file, "mine").unwrap();
+        for failure in [Identity::load_or_create(&file).unwrap_err(), examine(&file).unwrap_err()] {
+            let (_, wrong, next) = failure.parts();
+            assert!(wrong.ends_with("there is a file in the place of a directory"), "{failure}");
+            assert_eq!(next, "Name a directory of your own with --state DIR");
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
     }
 
     #[test]

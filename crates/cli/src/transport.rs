@@ -1,14 +1,18 @@
 //! The transport settings that the commands share, and the words in which its errors reach the
 //! user.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use mendpath::{
     ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, SchedulerKind, TransportConfig,
     TransportError, TransportErrorCode, VarInt,
 };
 
-use crate::{failure::Failure, protocol::CloseCode, target::Target};
+use crate::{
+    failure::{Failure, directory_reason},
+    protocol::CloseCode,
+    target::Target,
+};
 
 /// What a user may choose about the transport.
 #[derive(Clone, Debug)]
@@ -82,7 +86,10 @@ pub fn parse_scheduler(text: &str) -> Result<SchedulerKind, String> {
 /// # Errors
 /// A message that names it.
 pub fn parse_qlog(text: &str) -> Result<QlogDirectory, String> {
-    QlogDirectory::new(text).map_err(|error| format!("no traces can be written to `{text}`: {error}"))
+    QlogDirectory::new(text).map_err(|error| {
+        let reason = directory_reason(Path::new(text), &error);
+        format!("no traces can be written to `{text}`: {reason}")
+    })
 }
 
 fn parse<T: std::str::FromStr>(text: &str, exist: &str) -> Result<T, String> {

@@ -7,7 +7,7 @@ use super::{print, write};
 use crate::{
     args::{CompletionsArgs, ManualArgs},
     config::command,
-    failure::{Failure, io_reason},
+    failure::{Failure, directory_reason},
 };
 
 pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
@@ -19,7 +19,7 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 pub(super) fn manual(args: &ManualArgs) -> Result<(), Failure> {
     std::fs::create_dir_all(&args.directory).map_err(|error| {
         let tried = format!("cannot make {}", args.directory.display());
-        Failure::new(tried, io_reason(&error), "Name another directory")
+        Failure::new(tried, directory_reason(&args.directory, &error), "Name another directory")
     })?;
     pages(&command(), "mendpath", &args.directory)
 }

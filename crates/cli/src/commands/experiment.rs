@@ -16,7 +16,7 @@ use super::{Signals, print};
 use crate::{
     args::{ExperimentCommand, ListArgs, RunArgs},
     console::say,
-    failure::{Failure, io_reason},
+    failure::{Failure, directory_reason, io_reason},
     long_work::LongWork,
 };
 
@@ -205,7 +205,7 @@ fn failed(plan: &Plan, error: CampaignError) -> Failure {
     let tried = format!("cannot run {}", plan.name);
     match error {
         CampaignError::File { file, error } => {
-            let wrong = format!("cannot write {}, {}", file.display(), io_reason(&error));
+            let wrong = format!("cannot write {}, {}", file.display(), directory_reason(&file, &error));
             let next = "Make room for it, or name another folder with --out; finished runs are kept there";
             Failure::new(tried, wrong, next)
         }
