@@ -201,7 +201,7 @@ pub fn command() -> Command {
 }
 
 /// The same before clap has looked at it; only then may its options be changed.
-fn unbuilt() -> Command {
+pub(crate) fn unbuilt() -> Command {
     let mut command = Cli::command();
     for &name in CONFIGURED {
         command = command.mut_subcommand(name, |of_command| of_command.mut_args(revocable));
