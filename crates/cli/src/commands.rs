@@ -7,6 +7,8 @@ mod doctor;
 mod documents;
 #[cfg(feature = "experiment")]
 mod experiment;
+#[cfg(feature = "lab")]
+mod folder;
 mod invite;
 #[cfg(feature = "lab")]
 mod lab;

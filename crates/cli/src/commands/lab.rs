@@ -12,7 +12,9 @@ use lab::{
 };
 
 use super::{
-    Ending, Signals, is_in_foreground,
+    Ending, Signals,
+    folder::Folder,
+    is_in_foreground,
     outputs::{check_outputs, is_stdout, put},
     print, unwritable, write,
 };
@@ -123,9 +125,7 @@ async fn measure(
     folder: Option<PathBuf>,
 ) -> Result<(), Failure> {
     check_outputs(&[("--json", &args.json), ("--html", &args.html)])?;
-    if let Some(folder) = &folder {
-        std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
-    }
+    let folder = folder.map(Folder::make).transpose()?;
     if !args.contenders.is_empty() {
         plan.networks.iter_mut().for_each(|network| network.contenders.clear());
         plan.contenders.clone_from(&args.contenders);
@@ -148,12 +148,10 @@ async fn measure(
     };
     let report = until_interrupted(cancel, CtrlC::EndsTheLab, work).await;
     shown.end();
-    // What was made for nothing; a folder with anything in it stays.
-    let in_vain = |_: &Failure| folder.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
-    let report = report.inspect_err(in_vain)?;
-    let measured = check_measured(&report.rows).inspect_err(in_vain);
+    let report = report?;
+    let measured = check_measured(&report.rows);
     if let (Some(folder), Ok(())) = (&folder, &measured) {
-        publish(&report, folder)?;
+        publish(&report, folder.path())?;
     }
     show(&report, &args)?;
     measured
