@@ -10,6 +10,8 @@ pub enum FailureKind {
     Failed,
     /// The command line cannot mean anything useful: exit code 2.
     Usage,
+    /// A signal came before the end: this exit code.
+    Stopped(u8),
 }
 
 /// A failure in the three parts every message has.
@@ -33,16 +35,27 @@ impl Failure {
         Self { kind: FailureKind::Usage, ..Self::new(tried, wrong, next) }
     }
 
+    /// Work that a signal ended, for which `code` stands.
+    pub fn stopped(
+        tried: impl Into<String>,
+        wrong: impl fmt::Display,
+        next: impl Into<String>,
+        code: u8,
+    ) -> Self {
+        Self { kind: FailureKind::Stopped(code), ..Self::new(tried, wrong, next) }
+    }
+
     /// What was tried, what went wrong, what to do next.
     pub fn parts(&self) -> (&str, &str, &str) {
         (&self.tried, &self.wrong, &self.next)
     }
 
-    /// 1 for failed work, 2 for wrong usage.
+    /// 1 for failed work, 2 for wrong usage, 128 and the signal's number if one came before the end.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             FailureKind::Failed => 1,
             FailureKind::Usage => 2,
+            FailureKind::Stopped(code) => code,
         }
     }
 }

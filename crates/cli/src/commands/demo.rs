@@ -15,13 +15,17 @@ use crate::{
 const QUICK: u32 = 24;
 
 pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
+    // Whoever sees the files may end it.
+    let mut signals = Signals::new();
     let (json, html, svg) = (args.json.clone(), args.html.clone(), args.svg.clone());
     let options = options(args)?;
     check_outputs(&[("--json", &json), ("--html", &html), ("--svg", &svg)])?;
-    let mut signals = Signals::new();
     let report = tokio::select! {
         report = demo::run(options) => report?,
-        _ = signals.next() => return Err(Failure::new("stopped the demonstration", "it was interrupted", "Start it again")),
+        ending = signals.next() => {
+            let (tried, wrong) = ("stopped the demonstration", "it was interrupted");
+            return Err(Failure::stopped(tried, wrong, "Start it again", ending.exit_code()));
+        }
     };
     if let Some(file) = &html {
         put(file, &demo::html(&report))?;

@@ -232,22 +232,26 @@ async fn until_interrupted<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let mut signals = Signals::with_hangup();
     let mut work = tokio::task::spawn_blocking(work);
-    let result = loop {
+    let (result, ending) = loop {
         tokio::select! {
-            result = &mut work => break result,
+            result = &mut work => break (result, None),
             ending = signals.next() => {
                 let typed = ending == Ending::Interrupt && is_in_foreground();
                 if !(typed && ctrl_c == CtrlC::IsTheCommands) {
                     cancel.cancel();
-                    break work.await;
+                    break (work.await, Some(ending));
                 }
             }
         }
     };
-    match result {
-        Ok(result) => result.map_err(failure),
-        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-    }
+    let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    result.map_err(|error| match (error, ending) {
+        (LabError::Interrupted, Some(ending)) => {
+            let next = "Start it again; a smaller --count takes less time";
+            Failure::stopped("stopped the lab", "what it had made is removed", next, ending.exit_code())
+        }
+        (error, _) => failure(error),
+    })
 }
 
 fn failure(error: LabError) -> Failure {
@@ -255,7 +259,6 @@ fn failure(error: LabError) -> Failure {
         LabError::NotRoot | LabError::NotLinux => {
             "Or use `mendpath demo`, which compares recovery schemes without root on any system"
         }
-        LabError::Interrupted => "Start it again; a smaller --count takes less time",
         LabError::System { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
             "Root in a container is not enough: it needs CAP_SYS_ADMIN and CAP_NET_ADMIN"
         }

@@ -116,18 +116,59 @@ fn nothing_is_left_of_a_lab_without_a_terminal_or_that_is_killed() {
         lab.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_mendpath")]);
         lab
     };
-    for signal in [Signal::SIGHUP, Signal::SIGKILL] {
+    for (signal, code) in [(Signal::SIGTERM, Some(143)), (Signal::SIGHUP, Some(143)), (Signal::SIGKILL, None)]
+    {
         // Two processes: that of the lab's command, and one in a session of its own.
         let (mut child, _output, left) =
             execute(&mut lab(), "setsid sleep 1000 > /dev/null & echo $!; sleep 1000");
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
-        child.wait().unwrap();
+        assert_eq!(child.wait().unwrap().code(), code, "{signal}");
         if signal == Signal::SIGKILL {
             assert_eq!(execute(&mut lab(), "echo next").2, "next");
         }
         let namespace = std::fs::metadata(format!("/proc/{left}/ns/net"));
         assert!(namespace.is_err(), "{signal}: process {left} is still there");
     }
+}
+
+/// The exit code tells that somebody stopped it, and the folder that was made for its results goes.
+#[test]
+fn a_lab_that_is_stopped_publishes_nothing() {
+    if let Err(reason) = lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let [plan, begun, new] = ["plan.toml", "begun", "new"].map(|name| dir.path().join(name));
+    let text = format!(
+        r#"
+        title = "nobody listens"
+        contenders = ["endless"]
+        [adapters.endless]
+        about = "starts, and does nothing"
+        install = "it is there"
+        server = ["sh", "-c", "touch {}; exec sleep 1000"]
+        client = ["sleep", "1000"]
+        [[network]]
+        paths = ["rate=10mbit"]
+        [[fetch]]
+        size = "1kB"
+        count = 1
+        "#,
+        begun.display()
+    );
+    std::fs::write(&plan, text).unwrap();
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    lab.args(["lab", "run"]).arg(&plan).args(["--publish", "--publish-to"]).arg(new.join("deep"));
+    let mut lab = lab.stdout(Stdio::null()).spawn().unwrap();
+    while !begun.exists() {
+        assert_eq!(lab.try_wait().unwrap(), None, "it ended by itself");
+        std::thread::yield_now();
+    }
+    assert!(new.exists());
+    kill(Pid::from_raw(lab.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(lab.wait().unwrap().code(), Some(130));
+    assert!(!new.exists());
 }
 
 /// Ctrl-C is typed for the command, which may say its last words and end as it likes.

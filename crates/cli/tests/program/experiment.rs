@@ -1,4 +1,4 @@
-//! `mendpath experiment` that is told to end.
+//! `mendpath experiment` and `mendpath demo` that are told to end.
 
 use std::fs;
 
@@ -38,5 +38,23 @@ fn an_experiment_ends_in_its_midst() {
         kill(Pid::from_raw(process.id() as i32), signal).unwrap();
         process.line_with("stopped. Finished runs are kept in --out");
         assert_eq!(process.wait(), Some(code));
+    }
+}
+
+#[test]
+fn a_demonstration_ends_in_its_midst() {
+    for more in [&[][..], &["--virtual"]] {
+        for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+            let dir = tempfile::tempdir().unwrap();
+            let result = dir.path().join("result.json");
+            let line = ["demo", "--count=1000000", "--json", result.to_str().unwrap()];
+            let process = Process::start(&[&line[..], more].concat());
+            while !result.exists() {
+                std::thread::yield_now();
+            }
+            kill(Pid::from_raw(process.id() as i32), signal).unwrap();
+            process.line_with("stopped the demonstration");
+            assert_eq!(process.wait(), Some(code));
+        }
     }
 }
