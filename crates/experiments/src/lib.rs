@@ -65,6 +65,7 @@ mod sketch;
 mod summary;
 mod tail;
 mod tcp;
+mod texts;
 mod topologies;
 mod workloads;
 

@@ -18,6 +18,7 @@ use crate::{
     point::{Point, SweepAxis},
     run::Scenario,
     sketch::Sketch,
+    texts,
 };
 
 /// A plan that cannot be used.
@@ -172,6 +173,7 @@ impl Plan {
         (scale, parts): (Scale, Parts),
     ) -> Result<Self, PlanError> {
         let mut body = plans::table(text)?;
+        texts::check(&body)?;
         apply_scale(&mut body, scale)?;
         inputs::inline(&mut body, folder)?;
         let hash = hash(&body, &parts);

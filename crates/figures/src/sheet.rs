@@ -121,8 +121,13 @@ fn text(body: &mut String, (x, y): (u32, u32), style: &str, text: &str) {
     let _ = writeln!(body, "<text x=\"{x}\" y=\"{y}\" {style}>{}</text>", escape(text));
 }
 
-/// Text as SVG has it.
+/// Text as SVG has it. What no XML may hold (XML 1.0, 2.2) shows as a replacement character.
 fn escape(text: &str) -> String {
+    let is_no_xml = |letter: char| {
+        let control = letter < ' ' && !"\n\r\t".contains(letter);
+        control || matches!(letter, '\u{fffe}' | '\u{ffff}')
+    };
+    let text = text.replace(is_no_xml, "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -140,14 +145,16 @@ mod tests {
             bars: vec![NamedBar { name: "a", series: 0, value: 0.5, between: Some((0.4, 0.6)) }],
         };
         let sheet = Sheet {
-            title: "More <than> one",
+            title: "More <than>\u{7} one\u{ffff}",
             notes: &["sizes are synthetic"],
             panels: &[("(a) one", &bars), ("", &bars), ("", &bars)],
             key: &["tcp", "", "fuso"],
         };
         let svg = sheet.svg();
         assert_eq!(svg.matches("<svg").count(), 4);
-        assert!(svg.contains("More &lt;than&gt; one") && svg.contains("sizes are synthetic"));
+        assert!(
+            svg.contains("More &lt;than&gt;\u{fffd} one\u{fffd}<") && svg.contains("sizes are synthetic")
+        );
         assert!(svg.contains(">tcp<") && svg.contains(">fuso<"));
         assert_eq!(svg.matches("stroke-dasharray").count(), 2);
         assert_eq!(svg, sheet.svg());
