@@ -209,6 +209,35 @@ fn tables_without_a_place_are_told_of() {
 
 #[cfg(feature = "experiment")]
 #[test]
+fn plans_of_one_folder_are_not_published_over_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let plan = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/slp-goodput/plan.toml")).unwrap();
+    let publish = |name: &str| {
+        let output = mendpath(&["experiment", "run", &at(name), "--publish", "--out", &at("out")]);
+        (output.status.code(), text(&output.stderr))
+    };
+    // Alone, or beside what is no plan.
+    fs::write(at("one.toml"), &plan).unwrap();
+    fs::write(at("other.toml"), "[package]").unwrap();
+    assert_eq!(publish("one.toml").0, Some(0));
+    fs::remove_file(at("summary.csv")).unwrap();
+
+    fs::write(at("two.toml"), &plan).unwrap();
+    for (name, other) in [("one.toml", "two.toml"), ("two.toml", "one.toml")] {
+        let (code, told) = publish(name);
+        let wrong = format!("{} beside it would have the same summary.csv and README.md.", at(other));
+        assert!(code == Some(2) && told.contains(&wrong), "{told}");
+    }
+    assert!(!Path::new(&at("summary.csv")).exists());
+    // The folder's own plan.
+    fs::write(at("plan.toml"), &plan).unwrap();
+    assert_eq!(publish("plan.toml").0, Some(0));
+    assert!(Path::new(&at("summary.csv")).exists());
+}
+
+#[cfg(feature = "experiment")]
+#[test]
 fn plans_that_are_not_there_or_have_no_flows_are_said_to_be() {
     let plans = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans");
     for (args, part) in [

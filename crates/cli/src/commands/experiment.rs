@@ -9,7 +9,7 @@ use std::{
 
 use experiments::{
     Campaign, CampaignError, Files, MARKS, Parts, Plan, Progress, Row, Shard, Stop, Summary, Tail, TailError,
-    publish, tables, write_all,
+    publish, publishing_rival, tables, write_all,
 };
 
 use super::{Signals, print};
@@ -144,6 +144,9 @@ fn run_all(args: &RunArgs, stop: &Stop) -> Result<(), Failure> {
         plans.push(plan);
     }
     check_names(&plans)?;
+    if args.publish {
+        plans.iter().try_for_each(check_place)?;
+    }
     if let Some(flows) = args.tail {
         return plans.iter().try_for_each(|plan| tell_tail(args, plan, flows as usize));
     }
@@ -194,6 +197,14 @@ fn check_names(plans: &[Plan]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What is published of two plans of one folder would have the same names.
+fn check_place(plan: &Plan) -> Result<(), Failure> {
+    let Some(other) = publishing_rival(&plan.file) else { return Ok(()) };
+    let reason = format!("{} beside it would have the same summary.csv and README.md", other.display());
+    let next = "Put each plan into a folder of its own, as plan.toml";
+    Err(Failure::usage(format!("cannot publish {}", plan.file.display()), reason, next))
 }
 
 /// The folder of a plan's results.
