@@ -24,7 +24,10 @@ use tokio::{
 };
 use units::Bytes;
 
-use crate::account::Account;
+use crate::{
+    account::Account,
+    console::{Out, failed},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,10 +86,7 @@ pub fn run(args: &Args) -> ExitCode {
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "connections: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed("connections", &*error),
     }
 }
 
@@ -100,7 +100,7 @@ async fn server(args: &Args) -> Outcome<()> {
     let mut clients = Clients::start(endpoint.local_addrs()[0], identity.pin(), args.count).await?;
     let set_up = Usage::now()?;
     let each = args.count as f64;
-    let mut out = io::stdout();
+    let mut out = Out;
     let held: Vec<String> = endpoint.connections_by_worker().iter().map(usize::to_string).collect();
     writeln!(out, "connections, by worker   {}", held.join(", "))?;
     let cost = (set_up.cpu - empty.cpu).as_secs_f64() * 1e6 / each;
@@ -221,7 +221,7 @@ async fn clients(server: SocketAddr, pin: KeyPin, count: usize) -> Outcome<()> {
     let empty = Usage::now()?;
     let connections = connect(&endpoint, server, count).await?;
     let mut before = Usage::now()?;
-    writeln!(io::stdout(), "connected")?;
+    writeln!(Out, "connected")?;
     while let Some(line) = next_line().await? {
         let began = Instant::now();
         if let Some(bytes) = line.strip_prefix("fetch ") {
@@ -233,8 +233,8 @@ async fn clients(server: SocketAddr, pin: KeyPin, count: usize) -> Outcome<()> {
         before = after;
         let lost = connections.iter().filter(|connection| connection.close_reason().is_some()).count();
         match (lost, line.as_str()) {
-            (0, "idle") => writeln!(io::stdout(), "{cpu} {}", before.bytes.saturating_sub(empty.bytes))?,
-            (0, _) => writeln!(io::stdout(), "{seconds} {cpu}")?,
+            (0, "idle") => writeln!(Out, "{cpu} {}", before.bytes.saturating_sub(empty.bytes))?,
+            (0, _) => writeln!(Out, "{seconds} {cpu}")?,
             (lost, _) => return Err(format!("{lost} connections were lost").into()),
         }
     }

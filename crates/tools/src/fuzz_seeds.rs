@@ -3,7 +3,7 @@
 //! Real encodes for the targets that read bytes from the wire, scripts for those that draw from
 //! them. `fuzz/keep` then picks from these and what the fuzzer found what is worth committing.
 
-use std::{error::Error, fs, path::PathBuf};
+use std::{error::Error, fs, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use fuzz_targets::{
@@ -25,6 +25,8 @@ use proto::{
 };
 use units::Duration;
 
+use crate::console::failed;
+
 /// Writes first seeds for every fuzz target to a folder.
 #[derive(Args)]
 #[command(after_help = "Example:\n  mendpath-tools fuzz-seeds fuzz/corpus")]
@@ -34,7 +36,14 @@ pub struct Arguments {
 }
 
 /// Runs it.
-pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match write(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed("fuzz-seeds", &*error),
+    }
+}
+
+fn write(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     for (name, _) in TARGETS {
         let folder = arguments.folder.join(name);
         fs::create_dir_all(&folder)?;

@@ -6,6 +6,7 @@
 mod account;
 mod analysis_speed;
 mod connections;
+mod console;
 mod controllers;
 mod flood;
 mod fuzz_seeds;
@@ -22,7 +23,7 @@ mod transport;
 // As the tests of the crate call it that `controllers` has its network from.
 extern crate congestion as mendpath_congestion;
 
-use std::process::{ExitCode, Termination as _};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use controllers::{auto_evidence, ctcp_jitter};
@@ -37,9 +38,6 @@ use transport::{
 /// As in the binary `mendpath`, whose ends `soak` plays.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// The exit code of what a closed pipe has ended, as shells report it.
-const SIGPIPE: i32 = 128 + 13;
 
 /// Programs for work on Mendpath itself: random scenarios, endurance, floods, and measurements.
 ///
@@ -106,7 +104,7 @@ fn end_with_the_reader() {
     std::panic::set_hook(Box::new(move |panic| {
         let text = panic.payload().downcast_ref::<String>();
         if text.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
-            std::process::exit(SIGPIPE);
+            std::process::exit(console::SIGPIPE.into());
         }
         report(panic);
     }));
@@ -129,7 +127,7 @@ fn main() -> ExitCode {
         Tool::Soak(args) => return soak::run(*args),
         Tool::Flood(args) => return flood::run(*args),
         Tool::Connections(args) => return connections::run(&args),
-        Tool::Relay(args) => return relay::run(&args).report(),
+        Tool::Relay(args) => return relay::run(&args),
         #[cfg(target_os = "linux")]
         Tool::ProxySpeed(args) => return proxy_speed::run(&args),
         Tool::AutoEvidence(arguments) => auto_evidence::run(&arguments),
@@ -146,7 +144,7 @@ fn main() -> ExitCode {
         Tool::AnalysisSpeed(arguments) => analysis_speed::run(&arguments),
         #[cfg(target_os = "linux")]
         Tool::TraceTruth(arguments) => return trace_truth::run(&arguments),
-        Tool::FuzzSeeds(arguments) => return fuzz_seeds::run(&arguments).report(),
+        Tool::FuzzSeeds(arguments) => return fuzz_seeds::run(&arguments),
         Tool::House(arguments) => return house::run(&arguments),
     }
     ExitCode::SUCCESS

@@ -8,12 +8,7 @@
 mod ends;
 mod load;
 
-use std::{
-    error::Error,
-    io::{self, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{error::Error, io::Write as _, path::PathBuf, process::ExitCode};
 
 use clap::ValueEnum;
 use ends::{Contender, Ends, Usage};
@@ -21,6 +16,8 @@ use figures::TextTable;
 use load::{Host, Load};
 use netsim::LinkConfig;
 use units::Bytes;
+
+use crate::console::{Out, failed};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,10 +99,7 @@ impl Work {
 pub fn run(args: &Args) -> ExitCode {
     match measure(args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "proxy-speed: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed("proxy-speed", &*error),
     }
 }
 
@@ -121,7 +115,7 @@ fn measure(args: &Args) -> Outcome<()> {
             .map(|contender| Ends::start(contender, host.addr, link))
             .collect::<Outcome<_>>()?;
         let turns = take_turns(args.rounds, work.load(args), &ends, &host)?;
-        writeln!(io::stdout(), "{}\n{}", work.title(args), table(*work, &ends, &turns))?;
+        writeln!(Out, "{}\n{}", work.title(args), table(*work, &ends, &turns))?;
     }
     Ok(())
 }

@@ -3,14 +3,13 @@
 //! The printed addresses stand in for the server's, one per path.
 
 use std::{
-    error::Error,
-    io::{self, Write},
-    net::SocketAddr,
-    time::Duration,
+    convert::Infallible, error::Error, io::Write as _, net::SocketAddr, process::ExitCode, time::Duration,
 };
 
 use emulator::{Emulator, PathId, Seed, UdpPath};
 use netsim::LinkConfig;
+
+use crate::console::{Out, failed};
 
 const EXAMPLES: &str = "\
 Example:
@@ -36,10 +35,15 @@ pub struct Args {
 }
 
 /// Runs until it is ended.
-pub fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+pub fn run(args: &Args) -> ExitCode {
+    let Err(error) = emulate(args);
+    failed("relay", &*error)
+}
+
+fn emulate(args: &Args) -> Result<Infallible, Box<dyn Error>> {
     let paths = args.paths.iter().map(|link| UdpPath::new(args.server, link.clone(), link.clone()));
     let emulator = Emulator::start(paths, Seed(args.seed))?;
-    let mut out = io::stdout();
+    let mut out = Out;
     for path in 0..args.paths.len() {
         writeln!(out, "path {path}: {}", emulator.client_addr(PathId(path))?)?;
     }
