@@ -21,7 +21,7 @@ use crate::{
     lab_end::{self, choice},
     protocol::CloseCode,
     server::Tally,
-    splice::splice_tcp,
+    splice::{Patience, splice_tcp},
 };
 
 /// Without a byte for this long, a connection is given up.
@@ -59,7 +59,7 @@ async fn serve(incoming: Incoming, origin: SocketAddr, tally: &Arc<Tally>) -> Op
     let (send, receive) = connection.accept_bi().await.ok()?;
     let tcp = TcpStream::connect(origin).await.ok()?;
     tcp.set_nodelay(true).ok()?;
-    splice_tcp(tcp, (receive, send), IDLE, &()).await;
+    splice_tcp(tcp, (receive, send), Patience::with(IDLE), &()).await;
     connection.closed().await;
     Some(())
 }
@@ -110,7 +110,7 @@ async fn carry(
         tokio::spawn(async move { connection.add_path(path).await });
     }
     let (send, receive) = connection.open_bi().await.ok()?;
-    splice_tcp(tcp, (receive, send), IDLE, &()).await;
+    splice_tcp(tcp, (receive, send), Patience::with(IDLE), &()).await;
     connection.close(CloseCode::Done.into(), b"");
     Some(())
 }

@@ -107,6 +107,8 @@ pub struct Limits {
     pub connect_timeout: Duration,
     /// Without traffic, until a proxied connection is closed.
     pub tcp_idle: Duration,
+    /// Without traffic, for a host to take what a program left that has ended its direction.
+    pub tcp_left: Duration,
     /// Without traffic, until an association is closed.
     pub udp_idle: Duration,
     /// Without a sign of life, until a client is forgotten.
@@ -120,6 +122,7 @@ impl Default for Limits {
             streams: 1_024,
             connect_timeout: Duration::from_secs(10),
             tcp_idle: Duration::from_secs(3_600),
+            tcp_left: Duration::from_secs(60),
             udp_idle: Duration::from_secs(120),
             client_idle: Duration::from_secs(60),
         }

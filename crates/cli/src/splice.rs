@@ -3,16 +3,19 @@
 //! An end of stream passes on as an end of stream while the other direction goes on (half-close). A
 //! reset of one side, or silence on both for too long, resets everything, so that neither program
 //! mistakes a broken transfer for a complete one. What a side said before it broke off is heard
-//! first, as it would be without us: a host that refuses an upload answers and closes. A TCP
+//! first, as it would be without us: a host that refuses an upload answers and closes. What a program
+//! left that has said its last is there for a host to take, though not for as long as if somebody
+//! still waited for it: the kernel does the same for a program that has closed. A TCP
 //! connection is reset whatever else ends it, too: when the kernel closes it because this process was
 //! killed, there is nobody left to say so.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     io::{self, IoSlice},
     ops::RangeInclusive,
     pin::pin,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    task::Poll,
     time::Duration,
 };
 
@@ -47,11 +50,18 @@ pub trait ReadPieces {
     /// # Errors
     /// If the stream was reset, or its connection has ended.
     fn read_pieces(&mut self, pieces: &mut [Bytes]) -> impl Future<Output = io::Result<usize>> + Send;
+
+    /// Whether the far end has said its last, read or not. Cancel safe.
+    fn has_ended(&mut self) -> impl Future<Output = bool> + Send;
 }
 
 impl ReadPieces for RecvStream {
     async fn read_pieces(&mut self, pieces: &mut [Bytes]) -> io::Result<usize> {
         Ok(self.read_chunks(pieces).await?.unwrap_or(0))
+    }
+
+    async fn has_ended(&mut self) -> bool {
+        poll_fn(|cx| Poll::Ready(self.poll_received_reset(cx).is_ready())).await
     }
 }
 
@@ -64,6 +74,10 @@ pub trait Abort {
     fn abort_when_heard(&mut self, code: StreamCode) {
         self.abort(code);
     }
+
+    /// The last was said; whoever takes none of what is left for so long has broken off, as far as
+    /// the system can tell.
+    fn leave(&mut self, _patience: Duration) {}
 }
 
 impl Abort for SendStream {
@@ -111,6 +125,30 @@ impl Abort for ReadHalf<'_> {
 impl Abort for WriteHalf<'_> {
     fn abort(&mut self, _code: StreamCode) {
         resets_on_close(self.as_ref());
+    }
+
+    fn leave(&mut self, patience: Duration) {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let _ = socket2::SockRef::from(self.as_ref()).set_tcp_user_timeout(Some(patience));
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let _ = patience;
+    }
+}
+
+/// For how long a splice waits while no byte passes in either direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For either side to say something.
+    pub idle: Duration,
+    /// For the first side to take what the second left when it had said its last. It is noticed after
+    /// twice as long, or three times.
+    pub left: Duration,
+}
+
+impl Patience {
+    /// The same for both.
+    pub fn with(time: Duration) -> Self {
+        Self { idle: time, left: time }
     }
 }
 
@@ -161,7 +199,7 @@ pub struct Summary {
 pub async fn splice_tcp<R, W>(
     mut tcp: TcpStream,
     stream: (R, W),
-    idle: Duration,
+    patience: Patience,
     witness: &impl Witness,
 ) -> Summary
 where
@@ -171,7 +209,7 @@ where
     // Before anything passes: whoever kills this process, or drops this future, leaves a broken
     // transfer.
     resets_on_close(&tcp);
-    let summary = splice(tcp.split(), stream, idle, witness).await;
+    let summary = splice(tcp.split(), stream, patience, witness).await;
     if let Ended::Complete = summary.ended {
         ends_on_close(&tcp);
     }
@@ -183,7 +221,7 @@ where
 pub async fn splice<R1, W1, R2, W2>(
     one: (R1, W1),
     other: (R2, W2),
-    idle: Duration,
+    patience: Patience,
     witness: &impl Witness,
 ) -> Summary
 where
@@ -208,16 +246,18 @@ where
             }
             end(&mut write2).await.map_err(Fault::Writing)
         };
+        let progress = || forth.load(Relaxed) + back.load(Relaxed);
         let from_other = async {
             let passed = async {
-                pass(&mut read2, &mut write1, |bytes| count(&back, Direction::Back, bytes)).await?;
+                let moved = |bytes| count(&back, Direction::Back, bytes);
+                pass(&mut read2, &mut write1, moved, || silence(patience.left, progress)).await?;
+                write1.leave(2 * patience.left);
                 end(&mut write1).await.map_err(Fault::Writing)
             };
             let passed = passed.await;
             is_deaf.store(matches!(passed, Err(Fault::Writing(_))), Relaxed);
             passed
         };
-        let progress = || forth.load(Relaxed) + back.load(Relaxed);
         tokio::select! {
             result = both(from_one, from_other, silence(LAST_WORDS, progress)) => match result {
                 Ok(()) => (Ended::Complete, false),
@@ -225,8 +265,9 @@ where
                     (Ended::Broken(error), true)
                 }
                 Err((_, Fault::Reading(error) | Fault::Writing(error))) => (Ended::Broken(error), false),
+                Err((_, Fault::Left)) => (Ended::Broken(io::ErrorKind::TimedOut.into()), true),
             },
-            () = silence(idle, progress) => (Ended::Idle, false),
+            () = silence(patience.idle, progress) => (Ended::Idle, false),
         }
     };
     let code = match ended {
@@ -249,6 +290,8 @@ enum Fault {
     Reading(io::Error),
     /// Nothing more is taken.
     Writing(io::Error),
+    /// Nothing of what was left has been taken for long, nor said.
+    Left,
 }
 
 /// Waits for both directions, and tells which of them failed first. One that ends because nothing
@@ -265,7 +308,7 @@ async fn both(
         ended = &mut forth => (ended.map_err(tell(Direction::Forth)), true),
         ended = &mut back => (ended.map_err(tell(Direction::Back)), false),
     };
-    if let Err((_, Fault::Reading(_))) = first {
+    if let Err((_, Fault::Reading(_) | Fault::Left)) = first {
         return first;
     }
     tokio::select! {
@@ -307,11 +350,13 @@ fn next_chunk(size: usize, read: usize) -> usize {
     }
 }
 
-/// As [`copy`], from a stream that lends its bytes.
-async fn pass(
+/// As [`copy`], from a stream that lends its bytes. Once that has ended, whoever takes nothing for as
+/// long as a `silence` takes no more.
+async fn pass<S: Future<Output = ()>>(
     from: &mut impl ReadPieces,
     to: &mut (impl AsyncWrite + Unpin),
     moved: impl Fn(usize),
+    silence: impl Fn() -> S,
 ) -> Result<(), Fault> {
     let mut pieces: [Bytes; PIECES] = std::array::from_fn(|_| Bytes::new());
     loop {
@@ -319,7 +364,19 @@ async fn pass(
         if n == 0 {
             return Ok(());
         }
-        write_pieces(&mut pieces[..n], to, &moved).await.map_err(Fault::Writing)?;
+        let is_left = async {
+            // Asked after a while, and not by the packet.
+            while !{
+                silence().await;
+                from.has_ended().await
+            } {}
+            silence().await;
+        };
+        tokio::select! {
+            biased;
+            written = write_pieces(&mut pieces[..n], to, &moved) => written.map_err(Fault::Writing)?,
+            () = is_left => return Err(Fault::Left),
+        }
     }
 }
 
@@ -374,197 +431,4 @@ async fn silence(idle: Duration, progress: impl Fn() -> u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::{self as tio, DuplexStream, duplex, split};
-
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    /// A half that remembers with which code it was given up.
-    struct Half<T>(T, Code);
-
-    type Code = Arc<Mutex<Option<StreamCode>>>;
-
-    impl<T> Abort for Half<T> {
-        fn abort(&mut self, code: StreamCode) {
-            *self.1.lock().unwrap() = Some(code);
-        }
-    }
-
-    impl<T: AsyncRead + Unpin> AsyncRead for Half<T> {
-        fn poll_read(
-            mut self: std::pin::Pin<&mut Self>,
-            cx: &mut std::task::Context<'_>,
-            buf: &mut tokio::io::ReadBuf<'_>,
-        ) -> std::task::Poll<io::Result<()>> {
-            std::pin::Pin::new(&mut self.0).poll_read(cx, buf)
-        }
-    }
-
-    impl<T: AsyncRead + Unpin + Send> ReadPieces for Half<T> {
-        async fn read_pieces(&mut self, pieces: &mut [Bytes]) -> io::Result<usize> {
-            let mut filled = 0;
-            while filled < pieces.len().min(3) {
-                let mut piece = [0; 7];
-                let n = self.0.read(&mut piece).await?;
-                pieces[filled] = Bytes::copy_from_slice(&piece[..n]);
-                filled += usize::from(n > 0);
-                if n < piece.len() {
-                    break;
-                }
-            }
-            Ok(filled)
-        }
-    }
-
-    impl<T: AsyncWrite + Unpin> AsyncWrite for Half<T> {
-        fn poll_write(
-            mut self: std::pin::Pin<&mut Self>,
-            cx: &mut std::task::Context<'_>,
-            data: &[u8],
-        ) -> std::task::Poll<io::Result<usize>> {
-            std::pin::Pin::new(&mut self.0).poll_write(cx, data)
-        }
-        fn poll_flush(
-            mut self: std::pin::Pin<&mut Self>,
-            cx: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<io::Result<()>> {
-            std::pin::Pin::new(&mut self.0).poll_flush(cx)
-        }
-        fn poll_shutdown(
-            mut self: std::pin::Pin<&mut Self>,
-            cx: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<io::Result<()>> {
-            std::pin::Pin::new(&mut self.0).poll_shutdown(cx)
-        }
-    }
-
-    type Halves = (Half<tio::ReadHalf<DuplexStream>>, Half<tio::WriteHalf<DuplexStream>>);
-
-    /// The far end, its halves for the splice, and the code with which they were given up.
-    fn side() -> (DuplexStream, Halves, Code) {
-        let (near, far) = duplex(64);
-        let (read, write) = split(near);
-        let code = Code::default();
-        (far, (Half(read, code.clone()), Half(write, code.clone())), code)
-    }
-
-    #[tokio::test]
-    async fn half_close_passes_while_the_answer_comes_back() {
-        let ((mut client, one, one_code), (mut server, other, _)) = (side(), side());
-        let talk = async {
-            client.write_all(b"question").await.unwrap();
-            client.shutdown().await.unwrap();
-            let mut heard = Vec::new();
-            server.read_to_end(&mut heard).await.unwrap();
-            assert_eq!(heard, b"question");
-            server.write_all(b"answer after the end").await.unwrap();
-            drop(server);
-            heard.clear();
-            client.read_to_end(&mut heard).await.unwrap();
-            assert_eq!(heard, b"answer after the end");
-        };
-        let (summary, ()) = tokio::join!(splice(one, other, Duration::from_secs(60), &()), talk);
-        assert!(matches!(summary.ended, Ended::Complete), "{summary:?}");
-        assert_eq!((summary.forth, summary.back), (8, 20));
-        assert_eq!(*one_code.lock().unwrap(), None);
-    }
-
-    #[test]
-    fn transfers_are_read_in_large_chunks_and_conversations_in_small_ones() {
-        let (least, most) = (*CHUNKS.start(), *CHUNKS.end());
-        assert_eq!(next_chunk(least, 10_000), least);
-        assert_eq!(next_chunk(least, least), most);
-        assert_eq!(next_chunk(most, least), most, "what has not come yet is no end");
-        assert_eq!(next_chunk(most, most), most);
-        assert_eq!(next_chunk(most, 100), least);
-    }
-
-    /// Pieces meet a pipe that takes a part of them at a time.
-    #[tokio::test]
-    async fn pieces_are_written_whole_and_in_order() {
-        let (mut near, mut far) = duplex(5);
-        let said: Vec<u8> = (0..60).collect();
-        let mut pieces: Vec<Bytes> = said.chunks(9).map(Bytes::copy_from_slice).collect();
-        let (moved, mut heard) = (AtomicU64::new(0), Vec::new());
-        let write = async {
-            let count = |bytes: usize| _ = moved.fetch_add(bytes as u64, Relaxed);
-            write_pieces(&mut pieces, &mut near, &count).await.unwrap();
-            near.shutdown().await.unwrap();
-        };
-        tokio::join!(write, async { far.read_to_end(&mut heard).await.unwrap() });
-        assert_eq!((heard, moved.into_inner()), (said, 60));
-        assert!(pieces.iter().all(Bytes::is_empty));
-    }
-
-    #[tokio::test]
-    async fn a_broken_side_resets_the_other() {
-        let ((mut client, one, one_code), (server, other, other_code)) = (side(), side());
-        drop(server);
-        let (summary, _) = tokio::join!(
-            splice(one, other, Duration::from_secs(60), &()),
-            client.write_all(b"into the void")
-        );
-        assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
-        for code in [one_code, other_code] {
-            assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
-        }
-    }
-
-    /// It refuses an upload, say, and closes.
-    #[tokio::test]
-    async fn a_side_that_takes_no_more_is_heard_to_its_end() {
-        let ((mut client, one, one_code), (mut server, other, other_code)) = (side(), side());
-        let talk = async {
-            client.write_all(&[1; 128]).await.unwrap();
-            drop(client);
-            server.write_all(b"nobody takes it").await.unwrap();
-            // Now it notices, with one pipe full and the rest in its hands.
-            for _ in 0..3 {
-                tokio::task::yield_now().await;
-            }
-            let mut heard = Vec::new();
-            server.read_to_end(&mut heard).await.unwrap();
-            assert_eq!(heard.len(), 128);
-        };
-        let idle = Duration::from_secs(60);
-        let (summary, ()) = tokio::join!(async { splice(one, other, idle, &()).await }, talk);
-        assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
-        for code in [one_code, other_code] {
-            assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn last_words_are_not_waited_for_without_end() {
-        let ((client, one, _), (mut server, other, _)) = (side(), side());
-        let (mut silent, near) = duplex(64);
-        let one = (Half(split(near).0, Code::default()), one.1);
-        drop(client);
-        let idle = Duration::from_secs(3_600);
-        let (summary, _) = tokio::join!(splice(one, other, idle, &()), server.write_all(b"x"));
-        assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
-        let _ = silent.shutdown().await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn silence_ends_it_and_traffic_does_not() {
-        let ((mut client, one, code), (_server, other, _)) = (side(), side());
-        let start = Instant::now();
-        let talk = async {
-            for _ in 0..3 {
-                sleep_until(Instant::now() + Duration::from_secs(50)).await;
-                client.write_all(b"x").await.unwrap();
-            }
-            std::future::pending::<()>().await;
-        };
-        let summary = tokio::select! { summary = splice(one, other, Duration::from_secs(60), &()) => summary, () = talk => unreachable!() };
-        assert!(matches!(summary.ended, Ended::Idle));
-        assert_eq!(summary.forth, 3);
-        // Virtual time: the last byte passed at 150 s, so that the silence ends between 60 s and
-        // 120 s later.
-        assert!(start.elapsed() >= Duration::from_secs(210));
-        assert_eq!(*code.lock().unwrap(), Some(StreamCode::Idle));
-    }
-}
+mod tests;

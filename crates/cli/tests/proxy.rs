@@ -14,7 +14,7 @@ use mendpath_cli::{
 use support::*;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{TcpListener, TcpStream, UdpSocket},
+    net::{TcpListener, TcpSocket, TcpStream, UdpSocket},
 };
 
 const CONNECT: u8 = 1;
@@ -147,6 +147,31 @@ async fn a_host_that_answers_and_closes_is_heard_by_who_goes_on() {
         let (upload, mut heard) = (pattern(1_000_000), Vec::new());
         let _ = tokio::join!(answers, write.write_all(&upload), read.read_to_end(&mut heard));
         assert_eq!(heard, b"413");
+    })
+    .await;
+}
+
+/// It has a seat at the server for as long as the host takes some of what it left: little, which waits
+/// in the kernel, or more.
+#[tokio::test]
+async fn what_a_program_left_for_a_host_that_never_reads_is_given_up() {
+    within(async {
+        let short = Duration::from_millis(500);
+        let server = Server::start_with(AllowPrivate, |options| options.limits.tcp_left = short);
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4_096).unwrap();
+        socket.bind(ANY).unwrap();
+        let listener = socket.listen(8).unwrap();
+        let proxy = client(client_options(server.invitation.clone())).await.socks5.unwrap();
+        for size in [60_000, 600_000] {
+            let (mut tcp, code, _) = socks5(proxy, CONNECT, listener.local_addr().unwrap()).await;
+            assert_eq!(code, 0);
+            let (_far, _) = listener.accept().await.unwrap();
+            tcp.write_all(&pattern(size)).await.unwrap();
+            tcp.shutdown().await.unwrap();
+            let end = tcp.read(&mut [0]).await.expect_err("it is no end");
+            assert_eq!(end.kind(), std::io::ErrorKind::ConnectionReset);
+        }
     })
     .await;
 }

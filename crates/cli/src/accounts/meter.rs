@@ -59,6 +59,10 @@ impl<T: ReadPieces + Send> ReadPieces for Metered<T> {
         self.passed(pieces[..read].iter().map(Bytes::len).sum());
         Ok(read)
     }
+
+    async fn has_ended(&mut self) -> bool {
+        self.half.has_ended().await
+    }
 }
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Metered<T> {
@@ -104,6 +108,10 @@ mod tests {
         async fn read_pieces(&mut self, pieces: &mut [Bytes]) -> io::Result<usize> {
             pieces[0] = Bytes::from_static(&[1; 1_000]);
             Ok(1)
+        }
+
+        async fn has_ended(&mut self) -> bool {
+            false
         }
     }
 

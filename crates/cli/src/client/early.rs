@@ -89,6 +89,13 @@ impl ReadPieces for &mut Early {
         poll_fn(|cx| self.poll_answer(cx)).await;
         self.stream()?.read_pieces(pieces).await
     }
+
+    async fn has_ended(&mut self) -> bool {
+        match self {
+            Early::Granted(receive) => receive.has_ended().await,
+            Early::Waiting(_) | Early::Refused(_) => false,
+        }
+    }
 }
 
 impl Abort for &mut Early {

@@ -10,7 +10,7 @@ use crate::{
     console::say,
     failure::Failure,
     listener::{Listener, Place},
-    splice::{reset, splice_tcp},
+    splice::{Patience, reset, splice_tcp},
     status::{Outcome, Protocol, Timed},
     target::{Target, TargetError},
 };
@@ -77,7 +77,7 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>, tar
         }
     };
     let flow = shared.uplink.live().traffic.begin(&target);
-    let summary = splice_tcp(tcp, (&mut early, send), IDLE_TIMEOUT, &flow).await;
+    let summary = splice_tcp(tcp, (&mut early, send), Patience::with(IDLE_TIMEOUT), &flow).await;
     debug!(%target, ?summary, "forwarded connection ended");
     timed.ends((&summary.ended).into());
     if let Some(reply) = early.refusal().await {

@@ -9,7 +9,7 @@ use tracing::debug;
 use super::{IDLE_TIMEOUT, Session, Shared, Uplink, early::Early};
 use crate::{
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
-    splice::splice_tcp,
+    splice::{Patience, splice_tcp},
     status::{EventKind, Flow, Outcome, Protocol, Timed},
     target::Target,
 };
@@ -208,7 +208,7 @@ impl Tunnel {
     /// connected, `tcp` is reset.
     pub(crate) async fn carry(self, tcp: TcpStream) {
         let Self { target, send, mut receive, flow, mut timed } = self;
-        let summary = splice_tcp(tcp, (&mut receive, send), IDLE_TIMEOUT, &flow).await;
+        let summary = splice_tcp(tcp, (&mut receive, send), Patience::with(IDLE_TIMEOUT), &flow).await;
         debug!(%target, ?summary, "connection ended");
         let outcome = Outcome::from(&summary.ended);
         timed.iter_mut().for_each(|timed| timed.ends(outcome));

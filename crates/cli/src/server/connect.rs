@@ -13,7 +13,7 @@ use crate::{
     failure::io_reason,
     protocol::{Reply, Status, write_frame},
     socket_options,
-    splice::splice_tcp,
+    splice::{Patience, splice_tcp},
     status::{Outcome, Protocol, Timed},
     target::{Host, Target},
 };
@@ -59,9 +59,10 @@ pub(super) async fn serve(
         return;
     }
     let flow = live.traffic.begin(target);
+    let patience = Patience { idle: shared.limits.tcp_idle, left: shared.limits.tcp_left };
     let up = Metered::new(receive, allowance.account().clone(), Direction::Up);
     let down = Metered::new(send, allowance.account().clone(), Direction::Down);
-    let summary = splice_tcp(tcp, (up, down), shared.limits.tcp_idle, &flow).await;
+    let summary = splice_tcp(tcp, (up, down), patience, &flow).await;
     timed.ends((&summary.ended).into());
     debug!(%target, ?summary, "proxied connection ended");
 }
