@@ -172,7 +172,7 @@ async fn answer(
         #[cfg(all(feature = "tunnel", target_os = "linux"))]
         Ok(Request::Tunnel { id, name, wanted: index, coding }) => {
             let wanted = tunnel::Wanted { id, name, index, coding };
-            tunnel::serve(wanted, (send, receive), &hub, &shared, &allowance).await;
+            tunnel::serve(wanted, &connection, (send, receive), &hub, &shared, &allowance).await;
         }
         #[cfg(not(all(feature = "tunnel", target_os = "linux")))]
         Ok(Request::Tunnel { .. }) => {

@@ -1,6 +1,7 @@
 //! Tunnels of packets (`--tunnel`): the server's TUN device, and which client's packets are whose.
 
 mod machine;
+mod rivals;
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use mendpath::{RecvStream, SendStream};
+use mendpath::{Connection, RecvStream, SendStream};
 use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, warn};
 use tunnel::raw::{Lease, Leases, addresses, prohibited, wants_a_route};
@@ -39,6 +40,10 @@ const MOST_LEASES: usize = 16_384;
 /// Destinations whose permission one client's tunnel remembers, and for how long.
 const MOST_CHECKED: usize = 1_024;
 const CHECK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Why a machine gets no tunnel.
+const RIVAL: &str = "another machine with the same invitation, the same /etc/machine-id and the same host name has it; \
+                     change one of those";
 
 /// Who a client is: its account, and its own name in that.
 type Name = (AccountId, [u8; 16]);
@@ -71,6 +76,8 @@ struct Drops {
 
 struct Client {
     number: u64,
+    /// Once it is known.
+    connection: Option<Connection>,
     packets: mpsc::Sender<Vec<u8>>,
     counts: SharedCounts,
 }
@@ -145,11 +152,17 @@ impl Tunnels {
         let lease = lock(&self.leases).enter(name, hash(&name), wanted)?;
         let (packets, from_device) = mpsc::channel(WAITING);
         let (number, counts) = (self.next.fetch_add(1, Relaxed), SharedCounts::default());
-        let client = Client { number, packets, counts: counts.clone() };
+        let client = Client { number, connection: None, packets, counts: counts.clone() };
         if lock(&self.clients).insert(lease.index, client).is_some() {
             debug!(address = %lease.v4, "a client is here anew");
         }
         Some((Seat { tunnels: self.clone(), lease, number, counts }, from_device))
+    }
+
+    /// The connection of whoever is here under that name.
+    fn present(&self, name: &Name) -> Option<Connection> {
+        let index = lock(&self.leases).place_of(name)?;
+        lock(&self.clients).get(&index)?.connection.clone()
     }
 }
 
@@ -159,6 +172,17 @@ struct Seat {
     lease: Lease,
     number: u64,
     counts: SharedCounts,
+}
+
+impl Seat {
+    /// Says whose it is, for others who come with the same name.
+    fn is_of(&self, connection: &Connection) {
+        if let Some(client) = lock(&self.tunnels.clients).get_mut(&self.lease.index)
+            && client.number == self.number
+        {
+            client.connection = Some(connection.clone());
+        }
+    }
 }
 
 impl Drop for Seat {
@@ -198,6 +222,7 @@ pub(super) struct Wanted {
 /// Serves one tunnel from request to end.
 pub(super) async fn serve(
     wanted: Wanted,
+    connection: &Connection,
     (mut send, receive): (SendStream, RecvStream),
     hub: &Arc<Hub>,
     shared: &Arc<Shared>,
@@ -212,9 +237,17 @@ pub(super) async fn serve(
         return refuse(send, receive, Reply::new(Status::TooMany, text)).await;
     };
     let name = (allowance.account().id(), wanted.name);
+    // Who had one before goes on with it, be it over another connection.
+    if wanted.index == 0
+        && let Some(present) = tunnels.present(&name)
+        && rivals::answers(&present).await
+    {
+        return refuse(send, receive, Reply::new(Status::TooMany, RIVAL)).await;
+    }
     let Some((seat, mut packets)) = tunnels.enter(name, wanted.index) else {
         return refuse(send, receive, Reply::new(Status::TooMany, "all addresses are in use")).await;
     };
+    seat.is_of(connection);
     let Lease { index, v4, v6 } = seat.lease;
     let assignment = Assignment { index, v4, v6, mtu: MTU };
     let told = async {

@@ -199,3 +199,33 @@ fn a_machine_keeps_its_addresses_when_the_server_is_killed() {
     assert_eq!(changed(&bed), before);
     drop(world.outside);
 }
+
+/// Who calls itself alike is told so while the first is there, and has its place once it is gone,
+/// however it went.
+#[test]
+fn a_second_machine_of_the_same_name_is_refused_while_the_first_is_there() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let raw = ["--tcp", "raw"];
+    let mut first = start_tunnel(&bed, world.server.invitation(), &raw);
+    let given = ip(&bed, "-br -4 addr show mendpath0");
+
+    let mut second = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    second
+        .args(["tunnel", "--path", "path0"])
+        .args(raw)
+        .env("MENDPATH_INVITATION", world.server.invitation());
+    let (refused, _) = output(&bed, second.stdin(Stdio::null()).stderr(Stdio::piped()));
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    assert!(text.contains("the same /etc/machine-id and the same host name has it"), "{text}");
+    assert!(plain(&bed, &format!("echo {}", world.tcp)).contains("heard:300000"));
+
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let mut third = start_tunnel(&bed, world.server.invitation(), &raw);
+    assert_eq!(ip(&bed, "-br -4 addr show mendpath0"), given);
+    assert!(plain(&bed, &format!("echo {}", world.tcp)).contains("heard:300000"));
+    third.kill().unwrap();
+    third.wait().unwrap();
+}

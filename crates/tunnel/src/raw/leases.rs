@@ -81,6 +81,11 @@ impl<K: Ord + Copy> Leases<K> {
         })
     }
 
+    /// The place of a name that has been here.
+    pub fn place_of(&self, name: &K) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
     /// The address of `name`, who is here from now on. If he has none, the one that he had
     /// elsewhere or before (`wanted`, 0 for none) if nobody has it, or one that `hash`, made of his
     /// name, leads to. `None` if all are in use.
