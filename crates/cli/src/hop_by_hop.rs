@@ -9,8 +9,8 @@ use hyper::{
     },
 };
 
-/// Those that have names of their own. Trailers are not passed on, which is every recipient's right
-/// (RFC 9110 section 6.5.1).
+/// Those that have names of their own. What Trailer announces need not be passed on: by HTTP/1.1 it is
+/// not, which is every recipient's right (RFC 9110 section 6.5.1).
 const HOP_BY_HOP: [HeaderName; 11] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),

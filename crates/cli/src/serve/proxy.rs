@@ -5,6 +5,7 @@ mod sent;
 
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
+use http_body_util::BodyExt as _;
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode, Uri, Version,
     body::{Body as _, Incoming},
@@ -17,7 +18,7 @@ use hyper_util::{
 };
 use mendpath_h3::{EarlyData, Interim};
 use tokio::time::timeout_at;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use self::sent::{Progress, Sent};
 use super::site::{Answer, SiteBody, boxed, text};
@@ -145,11 +146,21 @@ fn switch_or_carry(mut response: Response<Incoming>, socket: Option<WebSocket>) 
             None => text(StatusCode::BAD_GATEWAY, "The server behind this one does not answer.\n"),
         };
     }
-    let status = response.status();
-    fields::settle_length(response.headers_mut(), status);
-    strip(response.headers_mut());
+    if !response.body().is_end_stream()
+        && let Some(coding) = fields::foreign_coding(response.headers())
+    {
+        warn!(%coding, "the server behind answers in a transfer coding that nobody asked it for");
+        return text(StatusCode::BAD_GATEWAY, "The server behind this one answers in an unknown coding.\n");
+    }
+    let (status, fields) = (response.status(), response.headers_mut());
+    let may_have_trailers = fields.contains_key(TRANSFER_ENCODING);
+    fields::settle_length(fields, status);
+    strip(fields);
     *response.version_mut() = Version::default();
-    response.map(boxed)
+    match may_have_trailers {
+        true => response.map(|body| boxed(body.map_frame(fields::settle_trailers))),
+        false => response.map(boxed),
+    }
 }
 
 /// Whose fault it is that there is no answer: what the client does not send, the server behind
@@ -181,7 +192,7 @@ mod tests {
     };
 
     use bytes::Bytes;
-    use http_body_util::{BodyExt as _, Empty};
+    use http_body_util::Empty;
     use hyper::body::{Body, Frame};
     use tokio::sync::mpsc;
 

@@ -35,13 +35,16 @@ fn frames(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 }
 
 /// Requests by the crate below.
-async fn requests(address: SocketAddr) -> SendRequest<Bytes> {
+pub(super) async fn requests(address: SocketAddr) -> SendRequest<Bytes> {
     let (requests, connection) = h2::client::handshake(connect(address, "h2").await).await.unwrap();
     tokio::spawn(connection);
     requests.ready().await.unwrap()
 }
 
-fn ask(requests: &mut SendRequest<Bytes>, method: Method) -> (ResponseFuture, h2::SendStream<Bytes>) {
+pub(super) fn ask(
+    requests: &mut SendRequest<Bytes>,
+    method: Method,
+) -> (ResponseFuture, h2::SendStream<Bytes>) {
     let request = Request::builder().method(&method).uri("https://localhost/").body(()).unwrap();
     requests.send_request(request, method == Method::GET).unwrap()
 }

@@ -10,9 +10,15 @@ type Requests = h3::client::SendRequest<OpenStreams, Bytes>;
 type Asked = h3::client::RequestStream<BidiStream<Bytes>, Bytes>;
 
 /// A browser that comes again.
-pub(super) fn browser() -> (Endpoint, ClientConfig) {
+fn browser() -> (Endpoint, ClientConfig) {
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     (endpoint, ClientConfig::with_tls(trusting("h3")).alpn([ALPN]).early_data(true))
+}
+
+/// A connection of one that has not been here before.
+pub(super) async fn visit(address: SocketAddr) -> Connection {
+    let (endpoint, config) = browser();
+    endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap()
 }
 
 pub(super) async fn requests(connection: Connection) -> Requests {
@@ -21,7 +27,7 @@ pub(super) async fn requests(connection: Connection) -> Requests {
     requests
 }
 
-async fn ask(requests: &mut Requests, method: Method) -> Asked {
+pub(super) async fn ask(requests: &mut Requests, method: Method) -> Asked {
     let request = Request::builder().method(method).uri("https://localhost/").body(()).unwrap();
     let mut asked = requests.send_request(request).await.unwrap();
     asked.finish().await.unwrap();
@@ -31,9 +37,7 @@ async fn ask(requests: &mut Requests, method: Method) -> Asked {
 #[tokio::test]
 async fn early_hints_come_before_the_response() {
     let (address, hinted) = hinting().await;
-    let (endpoint, config) = browser();
-    let mut requests =
-        requests(endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap()).await;
+    let mut requests = requests(visit(address).await).await;
     let mut asked = ask(&mut requests, Method::GET).await;
     let early = asked.recv_response().await.unwrap();
     assert_hints(&early);
@@ -90,9 +94,7 @@ async fn the_server_behind_gets_one_field_of_cookies_and_the_body_of_a_get() {
         tcp.write_all(answer.as_bytes()).await.unwrap();
         rest(&mut tcp).await;
     });
-    let (endpoint, config) = browser();
-    let connection = endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap();
-    let mut requests = requests(connection).await;
+    let mut requests = requests(visit(address).await).await;
     let request = Request::get("https://localhost/")
         .header("cookie", "a=1")
         .header("cookie", "b=2")

@@ -3,6 +3,7 @@
 
 #![cfg(feature = "serve")]
 
+mod answers;
 mod http2;
 mod http3;
 #[path = "../support/mod.rs"]

@@ -2,7 +2,7 @@
 
 use tokio::task::yield_now;
 
-use super::{http3::browser, *};
+use super::*;
 
 /// A site that notes what it answers.
 fn noting(log: &std::path::Path) -> SocketAddr {
@@ -46,9 +46,7 @@ async fn requests_that_nobody_can_read_are_in_the_log() {
         .unwrap();
     rest(&mut client).await;
     lines(&log, 3).await;
-    let (endpoint, config) = browser();
-    let connection = endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap();
-    let mut requests = http3::requests(connection).await;
+    let mut requests = http3::requests(http3::visit(address).await).await;
     let request = Request::get("https://localhost/").header("content-length", "few").body(()).unwrap();
     let mut asked = requests.send_request(request).await.unwrap();
     assert!(asked.recv_response().await.is_err());

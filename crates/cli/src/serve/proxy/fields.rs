@@ -2,8 +2,11 @@
 
 use hyper::{
     HeaderMap, StatusCode,
+    body::Frame,
     header::{CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue, TRANSFER_ENCODING},
 };
+
+use crate::hop_by_hop::strip;
 
 /// What the client says of itself is not for it to say.
 const CLAIMS: [&str; 7] = [
@@ -65,6 +68,27 @@ pub(super) fn say_length_once(fields: &mut HeaderMap) {
     }
 }
 
+/// A transfer coding of a response that is not undone. Only `chunked` may be used without being asked
+/// for (RFC 9112 section 7.4), and once (section 6.1); `identity` was a name for none until RFC 7230.
+pub(super) fn foreign_coding(fields: &HeaderMap) -> Option<String> {
+    let all = fields.get_all(TRANSFER_ENCODING).iter();
+    let all = all.map(|value| String::from_utf8_lossy(value.as_bytes())).collect::<Vec<_>>().join(", ");
+    let of_note = |name: &&str| !name.is_empty() && !name.eq_ignore_ascii_case("identity");
+    let mut codings = all.split(',').map(str::trim).filter(of_note);
+    let is_taken = codings.next().is_none_or(|only| only.eq_ignore_ascii_case("chunked"));
+    (!is_taken || codings.next().is_some()).then_some(all)
+}
+
+/// Removes from trailers what says where a message ends or is about a connection, which is not for
+/// them to say (RFC 9110 section 6.5.1); by HTTP/2 and 3 it would make the response malformed.
+pub(super) fn settle_trailers<T>(mut frame: Frame<T>) -> Frame<T> {
+    if let Some(trailers) = frame.trailers_mut() {
+        strip(trailers);
+        trailers.remove(CONTENT_LENGTH);
+    }
+    frame
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +143,29 @@ mod tests {
             settle_length(&mut some, StatusCode::from_u16(status).unwrap());
             let lengths: Vec<_> = some.get_all(CONTENT_LENGTH).iter().collect();
             assert_eq!(lengths, left.into_iter().collect::<Vec<_>>(), "{status} {all:?}");
+        }
+    }
+
+    #[test]
+    fn a_response_is_chunked_once_or_not_at_all() {
+        for (codings, foreign) in [
+            (&[][..], None),
+            (&["chunked"], None),
+            (&["Chunked"], None),
+            (&["identity"], None),
+            (&["identity, chunked"], None),
+            (&["chunked,"], None),
+            (&["gzip, chunked"], Some("gzip, chunked")),
+            (&["gzip", "chunked"], Some("gzip, chunked")),
+            (&["gzip"], Some("gzip")),
+            (&["chunked", "chunked"], Some("chunked, chunked")),
+            (&["chunked;a=b"], Some("chunked;a=b")),
+        ] {
+            let mut some = HeaderMap::new();
+            codings.iter().for_each(|coding| {
+                some.append(TRANSFER_ENCODING, HeaderValue::from_static(coding));
+            });
+            assert_eq!(foreign_coding(&some).as_deref(), foreign, "{codings:?}");
         }
     }
 }
