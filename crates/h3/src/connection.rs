@@ -12,7 +12,7 @@ use h3::{
     error::Code,
     quic::{ConnectionErrorIncoming, StreamErrorIncoming},
 };
-use mendpath::{StoppedError, VarInt};
+use mendpath::{StoppedError, StreamId, VarInt};
 
 use crate::{
     BidiStream, RecvStream, SendStream, error,
@@ -39,6 +39,7 @@ pub(crate) struct LastEnd(Arc<Mutex<Option<Accepted>>>);
 
 /// A request stream besides what `h3` makes of it.
 pub(crate) struct Accepted {
+    pub(crate) id: StreamId,
     pub(crate) end: End,
     /// As long as it is set, what was sent is whole when the stream is dropped: `h3` answers 431 by
     /// itself and does not say that this is all.
@@ -101,11 +102,11 @@ impl<B: Buf> h3::quic::Connection<B> for Connection {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
         let (send, recv) = ready!(self.connection.poll_accept_bi(cx)).map_err(error::connection)?;
-        let (end, early) = (Box::pin(send.stopped()), recv.is_0rtt());
+        let (id, end, early) = (send.id(), Box::pin(send.stopped()), recv.is_0rtt());
         let mut stream = BidiStream::new(send, recv, self.kind(Origin::Peer));
         if let Some(last) = &self.last {
             let whole = stream.whole_if_dropped();
-            *last.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Accepted { end, whole, early });
+            *last.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Accepted { id, end, whole, early });
         }
         Poll::Ready(Ok(stream))
     }

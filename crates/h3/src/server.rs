@@ -42,7 +42,8 @@ pub struct Limits {
     pub head: Duration,
     /// Silence within the body of a request while the service waits for it. Default 30 s.
     pub body: Duration,
-    /// Without room for more of a response, because the client does not read. Default 60 s.
+    /// Without room for more of a response, because the client does not read, and once it is all handed
+    /// over, without acknowledging any of what is left. Default 60 s.
     pub send: Duration,
     /// Without a request, until the connection is closed. Default 120 s.
     pub idle: Duration,
@@ -264,8 +265,9 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let (limits, refused) = (&books.limits, &books.refused);
-    let Accepted { mut end, whole, early } = accepted;
-    let mut answered = pin!(async {
+    let Accepted { id, mut end, whole, early } = accepted;
+    let mut sending = None;
+    let answered = async {
         let (request, stream) = match within(limits.head, resolver.resolve_request()).await {
             Ok(Ok(resolved)) => resolved,
             Ok(Err(StreamError::HeaderTooBig { .. })) => {
@@ -279,7 +281,8 @@ where
             _ => return Outcome::Cancelled,
         };
         whole.store(false, Ordering::Release);
-        let (mut send, mut recv) = stream.split();
+        let (send, mut recv) = stream.split();
+        let send = sending.insert(send);
         let bodiless = request.method() == Method::HEAD;
         let Ok(length) = length(request.headers()) else {
             refused(StatusCode::BAD_REQUEST);
@@ -296,7 +299,7 @@ where
         let answered = tokio::select! {
             biased;
             Ok(()) = malformed => Err(Broken::Malformed),
-            answered = answer(&mut send, &mut service, request, bodiless, limits.send) => answered,
+            answered = answer(send, &mut service, request, bodiless, limits.send) => answered,
         };
         match answered {
             Ok(()) => Outcome::Answered,
@@ -311,17 +314,34 @@ where
                 Outcome::Answered
             }
         }
-    });
+    };
     let outcome = tokio::select! {
         biased;
-        outcome = &mut answered => outcome,
+        outcome = answered => outcome,
         // Nobody wants the answer any more.
         _ = &mut end => return Outcome::Cancelled,
     };
-    if outcome == Outcome::Answered {
-        let _ = end.await;
+    let left = || books.connection.undelivered(id);
+    if outcome == Outcome::Answered && !is_taken(&mut end, left, limits.send).await {
+        // Where `h3` has answered by itself, what is left of the few bytes goes with the connection.
+        sending.iter_mut().for_each(|send| send.stop_stream(Code::H3_REQUEST_CANCELLED));
+        return Outcome::Cancelled;
     }
     outcome
+}
+
+/// Waits for the `end` of a response that is all handed over, as long as the client takes some of what
+/// is `left`; whether it came.
+async fn is_taken<F: Future + Unpin>(end: &mut F, left: impl Fn() -> u64, patience: Duration) -> bool {
+    let mut before = left();
+    while within(patience, &mut *end).await.is_err() {
+        let now = left();
+        if now == before {
+            return false;
+        }
+        before = now;
+    }
+    true
 }
 
 /// Why a response is not whole.
@@ -419,4 +439,23 @@ async fn say_before(
         within(patience, send.send_response(interim)).await.map_err(|_| Broken::Client)??;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However long all of it takes.
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_some_of_the_rest_again_and_again_is_waited_for() {
+        let patience = Duration::from_secs(60);
+        // Acknowledged every so many seconds, to the end or to the middle.
+        for (pause, until, taken) in [(50, 10, true), (61, 10, false), (50, 5, false)] {
+            let begin = Instant::now();
+            let steps = || begin.elapsed().as_secs() / pause;
+            let left = || 10 - steps().min(until);
+            let mut end = Box::pin(sleep_until(begin + Duration::from_secs(pause * 10)));
+            assert_eq!(is_taken(&mut end, left, patience).await, taken, "{pause} s, {until} times");
+        }
+    }
 }

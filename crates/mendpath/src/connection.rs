@@ -402,6 +402,15 @@ impl Connection {
         self.shared().lock().proto.stream_stats()
     }
 
+    /// Bytes that were written to a stream and that the peer's transport has not acknowledged, counted
+    /// from the first of them; zero once it has all, or the stream is over.
+    ///
+    /// Also of a stream that was finished and dropped: who waits for its
+    /// [end](crate::SendStream::stopped) sees whether the peer still takes some of it.
+    pub fn undelivered(&self, stream: StreamId) -> u64 {
+        self.shared().lock().proto.undelivered(stream)
+    }
+
     /// The peer's address on the first path that is open, or else the one the connection began
     /// with.
     pub fn remote_address(&self) -> SocketAddr {

@@ -517,6 +517,12 @@ impl Connection {
         self.streams.receive_end(id)
     }
 
+    /// Bytes that were written to a stream and that the peer has not acknowledged, counted from the
+    /// first of them; zero once it has all, or the stream is over.
+    pub fn undelivered(&self, id: StreamId) -> u64 {
+        self.streams.undelivered(id)
+    }
+
     /// Streams of higher priority are sent first; equal ones share. Default 0.
     pub fn set_priority(&mut self, id: StreamId, priority: i32) {
         self.streams.set_priority(id, priority);

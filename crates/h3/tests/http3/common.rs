@@ -1,10 +1,19 @@
 //! A client and a server that speak HTTP/3.
 
-use std::{future::Future, net::SocketAddr, time::Duration};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use bytes::{Buf, Bytes};
 use mendpath::{ClientConfig, Endpoint, Identity, ServerConfig};
 use mendpath_h3::{ALPN, BidiStream, Connection, OpenStreams};
+use tokio::net::UdpSocket;
 
 /// Any port of loopback.
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -38,7 +47,14 @@ impl Pair {
 
     /// One connection: the client's side, then the server's.
     pub(crate) async fn connect(&self) -> (mendpath::Connection, mendpath::Connection) {
-        let address = self.server.local_addrs()[0];
+        self.connect_by(self.server.local_addrs()[0]).await
+    }
+
+    /// The same by way of another address.
+    pub(crate) async fn connect_by(
+        &self,
+        address: SocketAddr,
+    ) -> (mendpath::Connection, mendpath::Connection) {
         let connecting = self.client.connect(address, "localhost").unwrap();
         let accept = async { self.server.accept().await.expect("the server is open").await };
         let (client, server) = tokio::join!(connecting, accept);
@@ -54,6 +70,41 @@ impl Pair {
             });
         tokio::spawn(async move { driver.wait_idle().await });
         (requests, accepted)
+    }
+}
+
+/// A way to the server that passes on no datagram from it of more than `most` bytes, once that is said.
+pub(crate) struct Way {
+    pub(crate) address: SocketAddr,
+    most: Arc<AtomicUsize>,
+}
+
+impl Way {
+    pub(crate) async fn to(server: SocketAddr) -> Self {
+        let [inner, outer] =
+            [UdpSocket::bind(LOOPBACK).await.unwrap(), UdpSocket::bind(LOOPBACK).await.unwrap()];
+        let most = Arc::new(AtomicUsize::new(usize::MAX));
+        let (address, limit) = (outer.local_addr().unwrap(), most.clone());
+        inner.connect(server).await.unwrap();
+        tokio::spawn(async move {
+            let (mut forth, mut back, mut client) = ([0; 65_536], [0; 65_536], server);
+            loop {
+                tokio::select! {
+                    Ok((len, from)) = outer.recv_from(&mut forth) => {
+                        client = from;
+                        let _ = inner.send(&forth[..len]).await;
+                    }
+                    Ok(len) = inner.recv(&mut back) => if len <= limit.load(Relaxed) {
+                        let _ = outer.send_to(&back[..len], client).await;
+                    },
+                }
+            }
+        });
+        Self { address, most }
+    }
+
+    pub(crate) fn narrow(&self, most: usize) {
+        self.most.store(most, Relaxed);
     }
 }
 

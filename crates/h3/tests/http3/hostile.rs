@@ -11,10 +11,13 @@ use mendpath_h3::{Body, BodyError, Limits, Server};
 use tokio::sync::Semaphore;
 use tower::service_fn;
 
-use crate::common::{Pair, get, post, requests, watchdog};
+use crate::common::{Pair, Way, get, post, requests, watchdog};
 
 /// Soon enough for a test, whatever the machine does meanwhile.
 const SOON: Duration = Duration::from_millis(50);
+
+/// GET https://x/ without the dynamic table (RFC 9204).
+const GET_ROOT: &[u8] = &[0x01, 0x08, 0x00, 0x00, 0xd1, 0xd7, 0xc1, 0x50, 0x01, b'x'];
 
 fn code(code: Code) -> VarInt {
     VarInt::from_u64(code.value()).unwrap()
@@ -88,10 +91,9 @@ async fn the_control_stream_stays_open() {
             let client = against(&pair, Limits::default()).await;
             let mut control = client.open_uni().await.unwrap();
             control.write_all(&[0x00, 0x04, 0x00]).await.unwrap();
-            // Once this is answered, the server has seen its type. GET https://x/ (RFC 9204).
+            // Once this is answered, the server has seen its type.
             let (mut asking, mut answer) = client.open_bi().await.unwrap();
-            let request = [0x01, 0x08, 0x00, 0x00, 0xd1, 0xd7, 0xc1, 0x50, 0x01, b'x'];
-            asking.write_all(&request).await.unwrap();
+            asking.write_all(GET_ROOT).await.unwrap();
             asking.finish().unwrap();
             let answer = answer.read_to_end(1_000).await.unwrap();
             assert!(answer.windows(5).any(|part| part == b"hello"), "{answer:?}");
@@ -239,6 +241,34 @@ async fn a_response_that_is_not_read_is_given_up() {
             Ok::<_, StreamError>(())
         };
         assert!(error.await.is_err(), "it looks whole");
+    })
+    .await;
+}
+
+/// All of it is handed to the transport, and the client does not seem to get it, but is there.
+#[tokio::test]
+async fn a_short_response_that_is_not_acknowledged_is_given_up() {
+    let pair = Pair::new();
+    watchdog(async {
+        let way = Way::to(pair.server.local_addrs()[0]).await;
+        let (client, server) = pair.connect_by(way.address).await;
+        let mut limits = Limits::default();
+        limits.send = SOON;
+        // Long enough for the request to come.
+        limits.idle = SOON * 8;
+        way.narrow(600);
+        let service = service_fn(|_: Request<Body>| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&[b'x'; 10_000]))))
+        });
+        let serving =
+            tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let (mut send, mut recv) = client.open_bi().await.unwrap();
+        send.write_all(GET_ROOT).await.unwrap();
+        send.finish().unwrap();
+        let given_up = recv.received_reset().await.unwrap();
+        assert_eq!(given_up, Some(code(Code::H3_REQUEST_CANCELLED)));
+        // It is no request under way any more.
+        serving.await.unwrap().unwrap();
     })
     .await;
 }

@@ -244,6 +244,12 @@ impl Streams {
         self.update_stream_window(id);
     }
 
+    /// Bytes that were written to a stream and that the peer does not have yet, as far as it has said
+    /// so; zero of one that is over.
+    pub fn undelivered(&self, id: StreamId) -> u64 {
+        self.send.get(&id).map_or(0, |half| half.held())
+    }
+
     /// Sets the priority of a stream's data, what was written before included; higher goes first, 0
     /// is the default. Unknown streams are ignored.
     pub fn set_priority(&mut self, id: StreamId, priority: i32) {
