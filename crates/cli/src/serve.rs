@@ -6,6 +6,7 @@
 
 mod certificate;
 mod files;
+mod gzip;
 mod host;
 mod http2;
 mod log;

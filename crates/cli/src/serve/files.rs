@@ -1,6 +1,7 @@
 //! The files of a directory.
 
 mod body;
+mod codings;
 mod conditions;
 mod memory;
 mod open;
@@ -8,36 +9,34 @@ mod shown;
 
 use std::{
     borrow::Cow,
-    cmp::Reverse,
-    convert::Infallible,
     fs::{File, Metadata},
-    future::Future,
     io::{Error, ErrorKind},
     path::{Path, PathBuf},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use headers::HeaderMap;
 use http_body_util::Either;
 use hyper::{
-    Method, Request, Response, StatusCode, Uri,
-    header::{ACCEPT_ENCODING, ALLOW, HeaderValue, LOCATION, RANGE, RETRY_AFTER},
+    Method, Response, StatusCode, Uri,
+    header::{ALLOW, HeaderValue, LOCATION, RANGE, RETRY_AFTER},
 };
 use percent_encoding::percent_decode_str;
 use rustix::io::Errno;
 use tokio::time::Instant;
-use tower::Service;
 use tracing::warn;
 
-pub(super) use self::memory::{Figures, Memory};
 use self::{
     body::{Content, FileBody, read_all},
+    codings::{Coding, preferred},
     memory::{Known, State},
     open::{Place, Root},
     shown::Shown,
+};
+pub(super) use self::{
+    codings::takes_gzip,
+    memory::{Figures, Memory},
 };
 use super::site::{SiteBody, text};
 use crate::accounts::now;
@@ -48,17 +47,6 @@ const WELL_KNOWN: &str = ".well-known";
 const INDEX: &str = "index.html";
 /// When a client may ask again where something is scarce, in seconds.
 const SOON: &str = "1";
-/// What may be sent instead of a file; the better ones first.
-const CODINGS: [Coding; 2] = [Coding { ending: ".br", name: "br" }, Coding { ending: ".gz", name: "gzip" }];
-
-/// How a file's name ends that has another's contents in a coding.
-#[derive(Clone, Copy, Debug)]
-struct Coding {
-    ending: &'static str,
-    /// As in `Content-Encoding`.
-    name: &'static str,
-}
-
 /// Answers requests for files.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
@@ -124,7 +112,7 @@ impl Files {
     }
 
     /// The answer to a request, to HEAD as to GET: who sends it leaves the body out.
-    async fn answer(&self, method: &Method, uri: &Uri, fields: &HeaderMap) -> Response<FilesBody> {
+    pub(super) async fn answer(&self, method: &Method, uri: &Uri, fields: &HeaderMap) -> Response<FilesBody> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "Files can be read only.\n");
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -216,10 +204,9 @@ impl Files {
         let coding = name.coding.map(|coding| coding.name);
         let shown = Arc::new(Shown::new(content, metadata, name.kind(), coding));
         if is_kept {
-            self.memory.keep(key, Known::File(state, shown.clone()), Instant::now());
-        } else {
-            self.memory.forget(key);
+            return self.memory.share(key, state, shown, Instant::now());
         }
+        self.memory.forget(key);
         shown
     }
 }
@@ -271,37 +258,6 @@ fn redirect(uri: &Uri) -> Response<SiteBody> {
     response
 }
 
-/// The codings that a client rather takes than the file as it is, the best first (RFC 9110 section
-/// 12.5.3).
-fn preferred(fields: &HeaderMap) -> impl Iterator<Item = Coding> {
-    let plain = weight(fields, "identity").unwrap_or(0);
-    let weigh = |coding: Coding| {
-        // Its old name (RFC 9110 section 8.4.1.3).
-        let old = if coding.name == "gzip" { weight(fields, "x-gzip") } else { None };
-        weight(fields, coding.name).or(old).or_else(|| weight(fields, "*")).unwrap_or(0)
-    };
-    let mut weighed = CODINGS.map(|coding| (weigh(coding), coding));
-    // Equal ones stay in order.
-    weighed.sort_by_key(|(weight, _)| Reverse(*weight));
-    weighed.into_iter().filter(move |(weight, _)| *weight > 0 && *weight >= plain).map(|(_, coding)| coding)
-}
-
-/// How much a client wants what it calls by this name, in thousandths; `None` where it does not say.
-fn weight(fields: &HeaderMap, name: &str) -> Option<u16> {
-    let all = fields.get_all(ACCEPT_ENCODING).into_iter().filter_map(|field| field.to_str().ok());
-    all.flat_map(|field| field.split(',')).find_map(|one| {
-        let mut parts = one.split(';');
-        parts.next()?.trim().eq_ignore_ascii_case(name).then(|| {
-            let mut named = parts.filter_map(|part| part.split_once('='));
-            let weight = named.find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-            weight.map_or(1_000, |(_, weight)| {
-                let weight: f32 = weight.trim().parse().unwrap_or(0.0);
-                (weight.clamp(0.0, 1.0) * 1_000.0) as u16
-            })
-        })
-    })
-}
-
 /// The path below the root; `None` if it names what is not shown.
 fn relative(path: &str) -> Option<PathBuf> {
     let decoded = percent_decode_str(path).decode_utf8().ok()?;
@@ -313,29 +269,12 @@ fn relative(path: &str) -> Option<PathBuf> {
     parts.iter().all(|part| shown(part)).then(|| parts.iter().collect())
 }
 
-impl<B: Send + 'static> Service<Request<B>> for Files {
-    type Response = Response<FilesBody>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let files = self.clone();
-        // Nobody reads a body for a file.
-        let (parts, _) = request.into_parts();
-        Box::pin(async move { Ok(files.answer(&parts.method, &parts.uri, &parts.headers).await) })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{os::unix::fs::symlink, time::Duration};
 
     use http_body_util::BodyExt as _;
-    use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+    use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 
     use super::{memory::Limits, *};
 
@@ -358,29 +297,6 @@ mod tests {
         ] {
             assert!(relative(path).is_none(), "{path}");
         }
-    }
-
-    #[test]
-    fn codings_are_taken_as_they_are_weighed() {
-        for (field, names) in [
-            ("gzip, deflate, br", &["br", "gzip"][..]),
-            ("gzip;q=0.5", &["gzip"]),
-            ("GZIP", &["gzip"]),
-            ("x-gzip", &["gzip"]),
-            ("*", &["br", "gzip"]),
-            ("gzip;q=0, *", &["br"]),
-            ("identity", &[]),
-            ("br; q=0.0", &[]),
-            ("br;q=0.1, gzip;q=0.9", &["gzip", "br"]),
-            ("identity, gzip;q=0.5, br", &["br"]),
-            ("br ; q = 0 , gzip ; Q = 0.5", &["gzip"]),
-            ("br;q=much", &[]),
-        ] {
-            let fields = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(field))]);
-            let preferred: Vec<_> = preferred(&fields).map(|coding| coding.name).collect();
-            assert_eq!(preferred, names, "{field}");
-        }
-        assert_eq!(preferred(&HeaderMap::new()).count(), 0);
     }
 
     #[test]

@@ -11,24 +11,20 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Empty, Full, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper::{
-    HeaderMap, Request, Response, StatusCode, Version,
+    Request, Response, StatusCode, Version,
     body::Body,
     header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue},
-    http::Extensions,
 };
 use mendpath_h3::EarlyData;
 use tokio::signal::unix::Signal;
 use tower::Service;
-use tower_http::compression::{
-    Compression, Predicate as _,
-    predicate::{And, SizeAbove},
-};
 
 use super::{
     Content, ServeOptions, Statistics,
-    files::{Files, Memory},
+    files::{Files, Memory, takes_gzip},
+    gzip::Packer,
     host::has_host,
     log::{AccessLog, Entry, Logged},
     proxy::Backend,
@@ -47,12 +43,6 @@ pub(super) type Answer = Pin<Box<dyn Future<Output = Response<SiteBody>> + Send>
 /// How long browsers remember that HTTP/3 is there, in seconds.
 const REMEMBER: u32 = 86_400;
 
-/// What is compressed on the fly has at least so many bytes: less would not become shorter.
-const LEAST: u16 = 32;
-
-/// Decides by the kind of a response whether it is compressed on the fly.
-type ForText = fn(StatusCode, Version, &HeaderMap, &Extensions) -> bool;
-
 /// Answers requests.
 pub(super) struct Site {
     source: Source,
@@ -63,7 +53,7 @@ pub(super) struct Site {
 }
 
 enum Source {
-    Files(Compression<Files, And<SizeAbove, ForText>>),
+    Files(Files, Packer),
     Backend(Box<Backend>),
 }
 
@@ -80,8 +70,7 @@ impl Site {
                     let tried = format!("cannot serve {}", root.display());
                     Failure::new(tried, io_reason(&error), "Name a directory with --root")
                 })?;
-                let worth_it: And<_, ForText> = SizeAbove::new(LEAST).and(is_text);
-                Source::Files(Compression::new(files).compress_when(worth_it))
+                Source::Files(files, Packer::default())
             }
             Content::Proxy(url) => Source::Backend(Box::new(Backend::new(url.clone()))),
         };
@@ -164,31 +153,17 @@ impl Site {
                 let answer = backend.answer(request.map(boxed), from);
                 Box::pin(async move { finish(answer.await, alternative, entry) })
             }
-            Source::Files(files) => {
-                let (mut files, request) = (files.clone(), request.map(|_| Empty::<Bytes>::new()));
+            Source::Files(files, packer) => {
+                // Nobody reads a body for a file.
+                let (asked, _) = request.into_parts();
+                let (files, packer) = (files.clone(), packer.clone());
                 Box::pin(async move {
-                    // They are always ready.
-                    let Ok(response) = files.call(request).await;
-                    finish(response, alternative, entry)
+                    let response = files.answer(&asked.method, &asked.uri, &asked.headers).await;
+                    let packed = packer.pack(response, takes_gzip(&asked.headers));
+                    finish(packed, alternative, entry)
                 })
             }
         }
-    }
-}
-
-/// Whether the contents are text, or as loose: what is packed already only costs time, and loses its
-/// length and its ranges.
-fn is_text(_: StatusCode, _: Version, fields: &HeaderMap, _: &Extensions) -> bool {
-    let kind = fields.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match kind.split_once('/') {
-        // Each event is to be there at once.
-        Some(("text", name)) => name != "event-stream",
-        Some((_, name)) if name.ends_with("+xml") || name.ends_with("+json") => true,
-        Some(("application", name)) => {
-            matches!(name, "javascript" | "x-javascript" | "json" | "xml" | "wasm" | "manifest")
-        }
-        _ => false,
     }
 }
 
@@ -265,45 +240,5 @@ impl Future for Answered {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.as_mut().poll(cx).map(Ok)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_compressed_and_what_is_packed_is_not() {
-        let is_text = |kind| {
-            let fields = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
-            is_text(StatusCode::OK, Version::HTTP_11, &fields, &Extensions::new())
-        };
-        for kind in [
-            "text/html; charset=utf-8",
-            "TEXT/CSS",
-            "text/javascript",
-            "application/javascript",
-            "application/json",
-            "application/xml",
-            "application/rss+xml",
-            "application/ld+json",
-            "application/manifest+json",
-            "application/wasm",
-            "image/svg+xml",
-        ] {
-            assert!(is_text(kind), "{kind}");
-        }
-        for kind in [
-            "application/zip",
-            "application/octet-stream",
-            "application/gzip",
-            "video/mp4",
-            "font/woff2",
-            "image/png",
-            "text/event-stream",
-            "",
-        ] {
-            assert!(!is_text(kind), "{kind}");
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     fs::File,
     future::Future,
     io::{ErrorKind, Result},
-    ops::Range,
+    ops::{Range, RangeInclusive},
     os::unix::fs::FileExt,
     pin::Pin,
     sync::Arc,
@@ -15,8 +15,10 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
-/// What is read at a time.
-const PIECE: u64 = 64 << 10;
+/// What is read at a time: the least, and the most.
+const PIECES: RangeInclusive<u64> = 16 << 10..=64 << 10;
+/// Of what has been taken so much is read at a time: who takes nothing more has little waiting.
+const AHEAD: u64 = 4;
 
 /// Where the bytes of a file are.
 #[derive(Clone, Debug)]
@@ -33,13 +35,15 @@ pub(in crate::serve) struct FileBody {
     content: Content,
     /// Still to be sent.
     range: Range<u64>,
+    /// Handed out.
+    taken: u64,
     reading: Option<JoinHandle<Result<Bytes>>>,
 }
 
 impl FileBody {
     /// These bytes of the file.
     pub(super) fn new(content: &Content, range: Range<u64>) -> Self {
-        Self { content: content.clone(), range, reading: None }
+        Self { content: content.clone(), range, taken: 0, reading: None }
     }
 
     /// Bytes still to be sent.
@@ -49,14 +53,16 @@ impl FileBody {
 
     /// The next bytes; none if the file ends before.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes>> {
-        let (start, size) = (self.range.start, self.len().min(PIECE) as usize);
+        let start = self.range.start;
         let file = match &self.content {
             Content::Bytes(bytes) => {
-                let start = usize::try_from(start).map_or(bytes.len(), |start| start.min(bytes.len()));
-                return Poll::Ready(Ok(bytes.slice(start..bytes.len().min(start + size))));
+                let within = |offset| usize::try_from(offset).map_or(bytes.len(), |at| at.min(bytes.len()));
+                return Poll::Ready(Ok(bytes.slice(within(start)..within(self.range.end))));
             }
             Content::File(file) => file,
         };
+        let piece = (self.taken / AHEAD).clamp(*PIECES.start(), *PIECES.end());
+        let size = self.len().min(piece) as usize;
         if self.reading.is_none()
             && let Some(piece) = read_at_hand(file, start, size)
         {
@@ -85,6 +91,7 @@ impl Body for FileBody {
             return Poll::Ready(Some(Err(ErrorKind::UnexpectedEof.into())));
         }
         self.range.start += piece.len() as u64;
+        self.taken += piece.len() as u64;
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
@@ -161,6 +168,20 @@ mod tests {
                 assert_eq!(read, bytes[range.start as usize..range.end as usize], "{range:?}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn more_is_read_at_a_time_of_what_is_taken() {
+        let mut body = FileBody::new(&on_disk(&[7; 1 << 20]), 0..1 << 20);
+        let mut taken = 0;
+        let mut largest = 0;
+        while let Some(piece) = body.frame().await {
+            let piece = piece.unwrap().into_data().unwrap().len() as u64;
+            assert!(piece <= (taken / 4).max(16 << 10), "{piece} bytes after {taken}");
+            taken += piece;
+            largest = largest.max(piece);
+        }
+        assert_eq!((taken, largest), (1 << 20, 64 << 10));
     }
 
     #[tokio::test]

@@ -182,6 +182,15 @@ impl Memory {
         books.kept.insert(name, Kept { known, walked: now, used: false });
     }
 
+    /// Keeps a file in this state, unless it was kept meanwhile: who asked for it at the same time
+    /// shares that.
+    pub(super) fn share(&self, name: &str, state: State, shown: Arc<Shown>, now: Instant) -> Arc<Shown> {
+        self.renew(name, state, now).unwrap_or_else(|| {
+            self.keep(name, Known::File(state, shown.clone()), now);
+            shown
+        })
+    }
+
     /// What was there is no more.
     pub(super) fn forget(&self, name: &str) {
         self.books().remove(name);
@@ -307,6 +316,16 @@ mod tests {
         assert!(memory.renew("page", state(EACH + 1), later).is_none());
         assert!(memory.renew("page", state(EACH), later).is_some());
         assert!(is_kept(&memory, "page", later));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_a_file_at_the_same_time_shares_it() {
+        let (memory, now) = (Memory::new(Limits::default()), Instant::now());
+        let share = |len| memory.share("page", state(len), Arc::new(Shown::empty()), now);
+        let first = share(EACH);
+        assert!(Arc::ptr_eq(&first, &share(EACH)));
+        assert!(!Arc::ptr_eq(&first, &share(EACH + 1)), "it is another");
+        assert_eq!(memory.figures().bytes, OVERHEAD + EACH + 1);
     }
 
     #[test]

@@ -139,6 +139,10 @@ impl Exchange {
 
 async fn carry(stream: &mut SendStream<Bytes>, mut body: SiteBody, patience: Duration) -> Result<(), Broken> {
     loop {
+        // What is not made yet takes no memory while the client takes none of it.
+        if body.size_hint().lower() > 0 {
+            room(stream, 1, patience).await?;
+        }
         let frame = tokio::select! {
             biased;
             frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)) => frame,
@@ -192,5 +196,69 @@ async fn room(stream: &mut SendStream<Bytes>, wanted: usize, patience: Duration)
         }
         let more = timeout(patience, poll_fn(|cx| stream.poll_capacity(cx))).await;
         more.map_err(|_| Broken::NotTaken)?.ok_or(Broken::Unwanted)??;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    };
+
+    use hyper::body::SizeHint;
+
+    use super::*;
+    use crate::serve::{Limits, http2::serve, site::boxed};
+
+    /// Four bytes, which are counted when they are made.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Body for Counted {
+        type Data = Bytes;
+        type Error = BoxError;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+            let made = self.0.fetch_add(1, Relaxed) > 0;
+            Poll::Ready((!made).then(|| Ok(Frame::data(Bytes::from_static(b"here")))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(4)
+        }
+    }
+
+    /// Each piece of each response would be in memory for as long as its client likes.
+    #[tokio::test]
+    async fn nothing_of_a_response_is_made_before_the_client_has_room() {
+        let made = Arc::<AtomicUsize>::default();
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let body = made.clone();
+        let answer =
+            move |_| -> Answer { Box::pin(std::future::ready(Response::new(boxed(Counted(body.clone()))))) };
+        tokio::spawn(async move { serve(server, answer, &Limits::default(), std::future::pending()).await });
+        let handshake = h2::client::Builder::new().initial_window_size(0).handshake::<_, Bytes>(client);
+        let (mut requests, mut connection) = handshake.await.unwrap();
+        let mut pings = connection.ping_pong().unwrap();
+        let (room, grant) = tokio::sync::oneshot::channel();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = &mut connection => return,
+                _ = grant => connection.set_initial_window_size(1_000).unwrap(),
+            }
+            let _ = connection.await;
+        });
+        let request = Request::get("https://localhost/").body(()).unwrap();
+        let (response, _) = requests.send_request(request, true).unwrap();
+        let response = response.await.unwrap();
+        assert_eq!(response.headers()[CONTENT_LENGTH], "4");
+        // What was to be done after the fields has been done once this is answered.
+        pings.ping(h2::Ping::opaque()).await.unwrap();
+        assert_eq!(made.load(Relaxed), 0);
+        room.send(()).unwrap();
+        assert_eq!(response.into_body().data().await.unwrap().unwrap(), "here");
     }
 }
