@@ -1,6 +1,8 @@
 //! WebSockets on their way to a server behind (RFC 6455), by the Upgrade of HTTP/1.1: what both say
 //! after it is carried as it is.
 
+use std::{io::Result, pin::pin, time::Duration};
+
 use hyper::{
     HeaderMap, Request, Response, Version,
     body::Incoming,
@@ -8,6 +10,10 @@ use hyper::{
     upgrade::{OnUpgrade, on},
 };
 use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, split},
+    time::timeout,
+};
 use tracing::debug;
 
 use super::{
@@ -16,6 +22,9 @@ use super::{
 };
 use crate::hop_by_hop::strip;
 
+/// For the other side to end once one has: neither has more to say that the first could answer, and a
+/// connection that nobody ends keeps its seat.
+const FAREWELL: Duration = Duration::from_secs(60);
 /// The protocol.
 const WEBSOCKET: &str = "websocket";
 
@@ -43,14 +52,39 @@ impl WebSocket {
                 Ok(both) => both,
                 Err(error) => return debug!(%error, "no WebSocket"),
             };
-            let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
-            let carried = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            let carried = carry(TokioIo::new(client), TokioIo::new(server)).await;
             debug!(?carried, "a WebSocket has ended");
         });
         strip(response.headers_mut());
         keep_upgrade(response.headers_mut());
         response.map(boxed)
     }
+}
+
+/// Carries bytes both ways until both sides have ended, for which the second has [`FAREWELL`].
+async fn carry<C, S>(client: C, server: S) -> Result<()>
+where
+    C: AsyncRead + AsyncWrite,
+    S: AsyncRead + AsyncWrite,
+{
+    let ((from_client, to_client), (from_server, to_server)) = (split(client), split(server));
+    let (mut forth, mut back) = (pin!(pass(from_client, to_server)), pin!(pass(from_server, to_client)));
+    tokio::select! {
+        ended = &mut forth => {
+            ended?;
+            timeout(FAREWELL, back).await?
+        }
+        ended = &mut back => {
+            ended?;
+            timeout(FAREWELL, forth).await?
+        }
+    }
+}
+
+/// Carries bytes one way, and their end.
+async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> Result<()> {
+    tokio::io::copy(&mut from, &mut to).await?;
+    to.shutdown().await
 }
 
 fn asks(fields: &HeaderMap) -> bool {
@@ -65,4 +99,46 @@ fn asks(fields: &HeaderMap) -> bool {
 pub(super) fn keep_upgrade(fields: &mut HeaderMap) {
     fields.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     fields.insert(UPGRADE, HeaderValue::from_static(WEBSOCKET));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use tokio::{
+        io::{AsyncReadExt as _, duplex},
+        time::Instant,
+    };
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_end_when_the_other_has_is_not_waited_for_without_a_limit() {
+        for client_ends in [true, false] {
+            let ((client, its), (server, also)) = (duplex(100), duplex(100));
+            let carrying = tokio::spawn(carry(its, also));
+            let (mut ends, mut stays) = if client_ends { (client, server) } else { (server, client) };
+            ends.write_all(b"bye").await.unwrap();
+            ends.shutdown().await.unwrap();
+            let mut heard = String::new();
+            stays.read_to_string(&mut heard).await.unwrap();
+            assert_eq!(heard, "bye", "and the end");
+            // What it says meanwhile is heard.
+            stays.write_all(b"what").await.unwrap();
+            let begin = Instant::now();
+            timeout(FAREWELL * 2, ends.read_to_string(&mut heard)).await.expect("an end").unwrap();
+            assert_eq!((heard.as_str(), begin.elapsed() >= FAREWELL), ("byewhat", true));
+            assert_eq!(carrying.await.unwrap().unwrap_err().kind(), ErrorKind::TimedOut);
+        }
+    }
+
+    #[tokio::test]
+    async fn both_may_end() {
+        let ((mut client, its), (mut server, also)) = (duplex(100), duplex(100));
+        let carrying = tokio::spawn(carry(its, also));
+        for side in [&mut client, &mut server] {
+            side.shutdown().await.unwrap();
+        }
+        carrying.await.unwrap().unwrap();
+    }
 }
