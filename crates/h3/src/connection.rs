@@ -12,11 +12,11 @@ use h3::{
     error::Code,
     quic::{ConnectionErrorIncoming, StreamErrorIncoming},
 };
-use mendpath::{StoppedError, StreamId, VarInt};
+use mendpath::{ConnectionError, StoppedError, StreamId, VarInt};
 
 use crate::{
     BidiStream, RecvStream, SendStream, error,
-    stream::{Origin, StreamKind},
+    stream::{Critical, Origin, StreamKind},
 };
 
 /// A connection for `h3::server` and `h3::client`, which open, accept and close through it.
@@ -26,6 +26,7 @@ use crate::{
 pub struct Connection {
     connection: mendpath::Connection,
     max_frame: u64,
+    critical: Critical,
     /// For whom wants to know how the sending side of the stream accepted last ends.
     last: Option<LastEnd>,
 }
@@ -61,7 +62,8 @@ impl Connection {
 
     /// Over this connection, whose application protocol should be [`ALPN`](crate::ALPN).
     pub fn new(connection: mendpath::Connection) -> Self {
-        Self { connection, max_frame: Self::DEFAULT_MAX_FRAME_SIZE, last: None }
+        let (max_frame, critical) = (Self::DEFAULT_MAX_FRAME_SIZE, Critical::default());
+        Self { connection, max_frame, critical, last: None }
     }
 
     /// The same, and where the end of each request stream is found once it is accepted.
@@ -93,8 +95,14 @@ impl<B: Buf> h3::quic::Connection<B> for Connection {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
+        if self.critical.poll_closed(cx).is_ready() {
+            // `h3` does not see it (RFC 9204 section 4.2).
+            let code = VarInt::saturating(Code::H3_CLOSED_CRITICAL_STREAM.value());
+            self.connection.close(code, b"a stream of QPACK was closed");
+            return Poll::Ready(Err(error::connection(ConnectionError::LocallyClosed)));
+        }
         let stream = ready!(self.connection.poll_accept_uni(cx)).map_err(error::connection)?;
-        Poll::Ready(Ok(RecvStream::new(stream, self.kind(Origin::Peer))))
+        Poll::Ready(Ok(RecvStream::new(stream, self.kind(Origin::Peer), self.critical.clone())))
     }
 
     fn poll_accept_bidi(

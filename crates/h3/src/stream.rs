@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
@@ -14,7 +14,7 @@ use h3::{
     error::Code,
     quic::{self, StreamErrorIncoming, StreamId, WriteBuf},
 };
-use mendpath::VarInt;
+use mendpath::{ReadError, VarInt};
 
 use crate::{
     error,
@@ -23,6 +23,8 @@ use crate::{
 
 /// The type of the control stream (RFC 9114 section 6.2.1).
 const CONTROL: u64 = 0x00;
+/// The types of QPACK's streams (RFC 9204 section 4.2).
+const QPACK: [u64; 2] = [0x02, 0x03];
 
 /// What a receiving side must know besides its stream.
 #[derive(Clone, Copy, Debug)]
@@ -158,11 +160,41 @@ impl<B: Buf> fmt::Debug for SendStream<B> {
 /// The receiving side of a stream.
 #[derive(Debug)]
 pub struct RecvStream {
-    stream: mendpath::RecvStream,
+    /// `None` once the connection has it.
+    stream: Option<mendpath::RecvStream>,
     kind: StreamKind,
+    /// Where it goes if it must stay open and `h3` does not look at it.
+    critical: Option<Critical>,
     guard: Guard,
+    id: mendpath::StreamId,
     /// Its end was read, or it was stopped.
     ended: bool,
+}
+
+/// The streams of the peer that must stay open and of which `h3` reads no more than the type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Critical(Arc<Mutex<Vec<mendpath::RecvStream>>>);
+
+impl Critical {
+    fn streams(&self) -> MutexGuard<'_, Vec<mendpath::RecvStream>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ready once the peer has closed one. What comes before is about tables that nobody has allowed
+    /// it, and skipped.
+    pub(crate) fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        for stream in self.streams().iter_mut() {
+            loop {
+                match stream.poll_read_chunk(cx, usize::MAX) {
+                    Poll::Ready(Ok(Some(_))) => {}
+                    Poll::Ready(Ok(None) | Err(ReadError::Reset(_))) => return Poll::Ready(()),
+                    // The connection's own end is told elsewhere.
+                    Poll::Ready(Err(_)) | Poll::Pending => break,
+                }
+            }
+        }
+        Poll::Pending
+    }
 }
 
 /// What is known about a stream's frames.
@@ -171,23 +203,30 @@ enum Guard {
     /// Its first number says what it is (RFC 9114 section 6.2), in as many bytes as the peer likes.
     Unknown(Number),
     Frames(FrameGuard),
-    /// No frames: the instructions of QPACK, or what nobody knows.
+    /// No frames but the instructions of QPACK.
+    Qpack,
+    /// Nobody knows what.
     None,
 }
 
 impl RecvStream {
-    pub(crate) fn new(stream: mendpath::RecvStream, kind: StreamKind) -> Self {
-        Self { stream, kind, guard: Guard::Unknown(Number::default()), ended: false }
+    pub(crate) fn new(stream: mendpath::RecvStream, kind: StreamKind, critical: Critical) -> Self {
+        let guard = Guard::Unknown(Number::default());
+        let (id, stream, critical) = (stream.id(), Some(stream), Some(critical));
+        Self { stream, kind, critical, guard, id, ended: false }
     }
 
     fn of_request(stream: mendpath::RecvStream, kind: StreamKind) -> Self {
         let guard = Guard::Frames(FrameGuard::new(kind.max_frame));
-        Self { stream, kind, guard, ended: false }
+        Self { id: stream.id(), stream: Some(stream), kind, critical: None, guard, ended: false }
     }
 
     /// The stream below.
+    ///
+    /// # Panics
+    /// If it is one of QPACK's, which `h3` shows to nobody.
     pub fn get_ref(&self) -> &mendpath::RecvStream {
-        &self.stream
+        self.stream.as_ref().expect("h3 keeps the streams of QPACK")
     }
 
     fn check(&mut self, mut bytes: &[u8]) -> Result<(), StreamErrorIncoming> {
@@ -198,6 +237,7 @@ impl RecvStream {
             if let Some(kind) = number.push(first) {
                 self.guard = match kind {
                     CONTROL => Guard::Frames(FrameGuard::new(self.kind.max_frame)),
+                    kind if QPACK.contains(&kind) => Guard::Qpack,
                     _ => Guard::None,
                 };
             }
@@ -211,7 +251,7 @@ impl RecvStream {
 
     fn stop(&mut self, code: u64) {
         // Refused once it has come to its end.
-        let _ = self.stream.stop(VarInt::saturating(code));
+        let _ = self.stream.as_mut().map(|stream| stream.stop(VarInt::saturating(code)));
         self.ended = true;
     }
 }
@@ -220,13 +260,19 @@ impl quic::RecvStream for RecvStream {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        let chunk = ready!(self.stream.poll_read_chunk(cx, usize::MAX));
+        let Some(stream) = &mut self.stream else { return Poll::Pending };
+        let chunk = ready!(stream.poll_read_chunk(cx, usize::MAX));
         let chunk = chunk.inspect_err(|_| self.ended = true).map_err(error::read)?;
         let Some(chunk) = chunk else {
             self.ended = true;
             return Poll::Ready(Ok(None));
         };
         self.check(&chunk.bytes)?;
+        if let (Guard::Qpack, Some(critical)) = (&self.guard, self.critical.take()) {
+            critical.streams().extend(self.stream.take());
+            // The connection has not looked at it yet.
+            cx.waker().wake_by_ref();
+        }
         Poll::Ready(Ok(Some(chunk.bytes)))
     }
 
@@ -235,7 +281,7 @@ impl quic::RecvStream for RecvStream {
     }
 
     fn recv_id(&self) -> StreamId {
-        id(self.stream.id())
+        id(self.id)
     }
 }
 

@@ -82,30 +82,41 @@ async fn a_giant_frame_of_the_control_stream_is_not_gathered() {
     .await;
 }
 
-/// RFC 9114 section 6.2.1: `h3` sees to it.
+/// RFC 9114 section 6.2.1, to which `h3` sees, and RFC 9204 section 4.2.
 #[tokio::test]
-async fn the_control_stream_stays_open() {
+async fn streams_of_the_protocol_itself_stay_open() {
+    const CONTROL: &[u8] = &[0x00, 0x04, 0x00];
+    // The largest table is empty; a stream was given up.
+    const ENCODER: &[u8] = &[0x02, 0x20];
+    const DECODER: &[u8] = &[0x03, 0x44];
     let pair = Pair::new();
     watchdog(async {
-        for reset in [false, true] {
+        for (first, reset) in [CONTROL, ENCODER, DECODER].iter().flat_map(|s| [(s, false), (s, true)]) {
             let client = against(&pair, Limits::default()).await;
-            let mut control = client.open_uni().await.unwrap();
-            control.write_all(&[0x00, 0x04, 0x00]).await.unwrap();
+            let mut streams = Vec::new();
+            for first in [CONTROL, *first].into_iter().skip(usize::from(*first == CONTROL)) {
+                streams.push(client.open_uni().await.unwrap());
+                streams.last_mut().unwrap().write_all(first).await.unwrap();
+            }
+            let critical = streams.last_mut().unwrap();
             // Once this is answered, the server has seen its type.
             let (mut asking, mut answer) = client.open_bi().await.unwrap();
             asking.write_all(GET_ROOT).await.unwrap();
             asking.finish().unwrap();
             let answer = answer.read_to_end(1_000).await.unwrap();
             assert!(answer.windows(5).any(|part| part == b"hello"), "{answer:?}");
+            if *first != CONTROL {
+                critical.write_all(&first[1..]).await.unwrap();
+            }
             match reset {
-                true => control.reset(code(Code::H3_NO_ERROR)).unwrap(),
-                false => control.finish().unwrap(),
+                true => critical.reset(code(Code::H3_NO_ERROR)).unwrap(),
+                false => critical.finish().unwrap(),
             }
             let end = client.closed().await;
             let told = code(Code::H3_CLOSED_CRITICAL_STREAM);
             assert!(
                 matches!(end, ConnectionError::ApplicationClosed { code, .. } if code == told),
-                "{end:?}"
+                "{first:?}: {end:?}"
             );
         }
     })
