@@ -79,7 +79,13 @@ impl Backend {
         })
     }
 
+    /// The request as it is for the server behind; `None` if it is not for one.
     fn forward(&self, mut request: Request<SiteBody>, from: SocketAddr) -> Option<Request<SiteBody>> {
+        let (method, target) = (request.method(), request.uri().path());
+        // A tunnel past all of this, or of a kind that is not offered; and `*` is for OPTIONS alone.
+        if *method == Method::CONNECT || target == "*" && *method != Method::OPTIONS {
+            return None;
+        }
         let host = match request.uri().authority() {
             Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
             None => request.headers().get(HOST).cloned(),

@@ -61,7 +61,7 @@ pub(super) struct Tcp {
 
 impl Tcp {
     pub(super) fn new(listener: TcpListener, certificate: &Arc<Certificate>, options: &ServeOptions) -> Self {
-        let tls = certificate.tls(&[HTTP_2, b"http/1.1"]);
+        let tls = certificate.tls(&[HTTP_2, b"http/1.1", b"http/1.0"]);
         Self {
             listener,
             tls: TlsAcceptor::from(Arc::new(tls)),

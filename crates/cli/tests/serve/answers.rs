@@ -67,3 +67,27 @@ async fn trailers_say_nothing_of_connections_and_lengths() {
         assert_eq!(said, [("x-end", &b"here"[..])]);
     }
 }
+
+/// Neither one of its own (RFC 9110 section 9.3.6) nor, by HTTP/3, one for datagrams (RFC 9298).
+#[tokio::test]
+async fn nobody_gets_a_tunnel_to_the_server_behind() {
+    let address = saying("HTTP/1.1 200 OK\r\n\r\n").await;
+    let mut client = connect(address, "http/1.1").await;
+    client.write_all(b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n").await.unwrap();
+    let mut answer = [0; 12];
+    client.read_exact(&mut answer).await.unwrap();
+    assert_eq!(code(&answer), "400");
+    let mut requests = http3::requests(http3::visit(address).await).await;
+    for target in ["localhost:443", "https://localhost/"] {
+        let mut tunnel = Request::connect(target).body(()).unwrap();
+        if target.starts_with("https") {
+            tunnel.extensions_mut().insert(h3::ext::Protocol::CONNECT_UDP);
+        }
+        let mut asked = requests.send_request(tunnel).await.unwrap();
+        assert_eq!(asked.recv_response().await.unwrap().status(), StatusCode::BAD_REQUEST, "{target}");
+    }
+    // Nor is all of it a page of it (section 7.1).
+    let mut client = connect(address, "http/1.1").await;
+    client.write_all(b"GET * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    assert_eq!(code(&rest(&mut client).await), "400");
+}

@@ -185,6 +185,15 @@ async fn who_does_not_say_for_which_host_is_refused() {
     }
 }
 
+/// As `curl --http1.0` does, which names nothing newer to TLS.
+#[tokio::test]
+async fn who_speaks_http_1_0_alone_is_answered() {
+    let mut old = connect(site(Limits::default()).await, "http/1.0").await;
+    old.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+    let answer = String::from_utf8(rest(&mut old).await).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("here"), "{answer}");
+}
+
 /// The last byte of nothing.
 #[tokio::test]
 async fn an_empty_file_is_sent_whatever_part_is_asked_for() {
