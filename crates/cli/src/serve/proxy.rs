@@ -3,9 +3,12 @@
 mod fields;
 mod sent;
 
-use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    error::Error as _, future::Future, io::ErrorKind, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
+};
 
-use http_body_util::BodyExt as _;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode, Uri, Version,
     body::{Body as _, Incoming},
@@ -36,6 +39,8 @@ const MAX_FIELDS: usize = 1_000;
 /// The server behind, and connections to it.
 pub(super) struct Backend {
     client: Client<HttpConnector, Sent>,
+    /// Asks each time on a connection of its own.
+    afresh: Client<HttpConnector, Sent>,
     url: Uri,
 }
 
@@ -45,8 +50,9 @@ impl Backend {
         connector.set_connect_timeout(Some(CONNECT));
         connector.set_nodelay(true);
         let mut builder = Client::builder(TokioExecutor::new());
-        let client = builder.pool_timer(TokioTimer::new()).http1_max_headers(MAX_FIELDS).build(connector);
-        Self { client, url }
+        builder.pool_timer(TokioTimer::new()).http1_max_headers(MAX_FIELDS);
+        let client = builder.build(connector.clone());
+        Self { client, afresh: builder.pool_max_idle_per_host(0).build(connector), url }
     }
 
     /// Asks it; its failures are answers as well.
@@ -65,11 +71,18 @@ impl Backend {
                 pass_on(interim.status(), interim.headers(), &hints)
             });
         }
-        let client = self.client.clone();
+        let (client, afresh) = (self.client.clone(), self.afresh.clone());
         Box::pin(async move {
             let progress = Arc::<Progress>::default();
             let request = framed(request, &progress).await;
-            match (in_time(client.request(request), &progress).await, socket) {
+            let again = again(&request, &progress);
+            let asking = async {
+                match (client.request(request).await, again) {
+                    (Err(error), Some(again)) if is_hangup(&error) => afresh.request(again).await,
+                    (answer, _) => answer,
+                }
+            };
+            match (in_time(asking, &progress).await, socket) {
                 (Some(Ok(response)), socket) => switch_or_carry(response, socket),
                 (Some(Err(error)), _) => failure(&error, &progress),
                 (None, _) => {
@@ -128,6 +141,31 @@ async fn framed(request: Request<SiteBody>, progress: &Arc<Progress>) -> Request
         }
     }
     Request::from_parts(parts, body)
+}
+
+/// The same request, if it may be made twice and has no body (RFC 9110 section 9.2.2): the server behind
+/// may have closed a connection for being idle when it is just asked on it.
+fn again(request: &Request<Sent>, progress: &Arc<Progress>) -> Option<Request<Sent>> {
+    let may_be = request.method().is_idempotent() && request.body().is_end_stream();
+    may_be.then(|| {
+        let mut again = Request::new(Sent::new(boxed(Empty::<Bytes>::new()), progress.clone()));
+        *again.method_mut() = request.method().clone();
+        *again.uri_mut() = request.uri().clone();
+        *again.headers_mut() = request.headers().clone();
+        *again.extensions_mut() = request.extensions().clone();
+        again
+    })
+}
+
+/// Whether the server behind has closed the connection instead of an answer.
+fn is_hangup(error: &Error) -> bool {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.into_iter().any(|cause| {
+        let of_hyper = cause.downcast_ref::<hyper::Error>();
+        let of_system = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        of_hyper.is_some_and(hyper::Error::is_incomplete_message)
+            || matches!(of_system, Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe))
+    })
 }
 
 /// What the server behind answers, unless it neither takes more of the request nor answers for
@@ -197,8 +235,6 @@ mod tests {
         task::{Context, Poll},
     };
 
-    use bytes::Bytes;
-    use http_body_util::Empty;
     use hyper::body::{Body, Frame};
     use tokio::sync::mpsc;
 

@@ -91,3 +91,42 @@ async fn nobody_gets_a_tunnel_to_the_server_behind() {
     client.write_all(b"GET * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     assert_eq!(code(&rest(&mut client).await), "400");
 }
+
+/// It has been idle for too long, as the server behind finds while the next request is on its way.
+#[tokio::test]
+async fn what_may_be_asked_twice_is_when_a_kept_connection_is_closed() {
+    let (listener, address) = behind().await;
+    let (heard, mut requests) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            let heard = heard.clone();
+            // One is answered, and the next is the last thing that is heard, if there is one.
+            tokio::spawn(async move {
+                heard.send(fields(&mut tcp).await).unwrap();
+                tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhere").await.unwrap();
+                if tcp.peek(&mut [0]).await.is_ok_and(|next| next > 0) {
+                    heard.send(fields(&mut tcp).await).unwrap();
+                }
+            });
+        }
+    });
+    let mut client = connect(address, "http/1.1").await;
+    for (request, status, heard) in [
+        ("GET / HTTP/1.1\r\nX: 1\r\n", "200", 1),
+        ("GET / HTTP/1.1\r\nX: 2\r\n", "200", 2),
+        ("GET / HTTP/1.1\r\nX: 3\r\n", "200", 1),
+        ("POST / HTTP/1.1\r\nContent-Length: 0\r\n", "502", 1),
+    ] {
+        client.write_all(format!("{request}Host: localhost\r\n\r\n").as_bytes()).await.unwrap();
+        let head = fields(&mut client).await;
+        assert_eq!(code(head.as_bytes()), status, "{request}");
+        let length = if status == "200" { 4 } else { 44 };
+        client.read_exact(&mut vec![0; length]).await.unwrap();
+        let number = request.split_once("X: ").map_or("POST", |(_, number)| number.trim());
+        for _ in 0..heard {
+            let asked = requests.recv().await.unwrap();
+            assert!(asked.contains(number), "{asked}");
+        }
+    }
+}

@@ -251,8 +251,8 @@ async fn head_has_no_body_whatever_is_there() {
     }
 }
 
-/// The fields of a request by HTTP/1.1, as they came.
-async fn fields(tcp: &mut TcpStream) -> String {
+/// The fields of a message by HTTP/1.1, as they came.
+async fn fields(tcp: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut fields = Vec::new();
     while !fields.ends_with(b"\r\n\r\n") {
         fields.push(tcp.read_u8().await.unwrap());
