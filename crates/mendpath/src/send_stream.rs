@@ -46,6 +46,9 @@ impl SendStream {
             ending.set(End::Rejected);
         } else if let Some(lost) = state.error() {
             ending.set(End::Lost(lost));
+        } else if let Some(code) = state.proto.stop_code(id) {
+            // Heard of before the stream was accepted, and not told again.
+            ending.set(End::Stopped(code));
         } else {
             state.senders.insert(id, sender);
         }

@@ -468,6 +468,12 @@ impl Connection {
         self.streams.reset(id, code)
     }
 
+    /// The code with which the peer has stopped a sending half. Ask when a stream was accepted: the
+    /// [`Stopped`](crate::StreamEvent::Stopped) event may have come before.
+    pub fn stop_code(&self, id: StreamId) -> Option<VarInt> {
+        self.streams.stop_code(id)
+    }
+
     /// Abandons the sending half once the peer has everything that was written: bytes that were
     /// worth reading before it broke off.
     ///

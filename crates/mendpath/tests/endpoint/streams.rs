@@ -438,3 +438,25 @@ async fn an_answer_and_the_ack_of_its_request_leave_together() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_stream_that_was_stopped_before_anybody_accepted_it_says_so() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let (mut send, mut recv) = client.open_bi().await.unwrap();
+        recv.stop(4u8.into()).unwrap();
+        send.write_all(b"a question without an answer").await.unwrap();
+        // What arrives behind it tells that the server has heard of both.
+        let mut later = client.open_uni().await.unwrap();
+        later.write_all(b"later").await.unwrap();
+        later.finish().unwrap();
+        assert_eq!(server.accept_uni().await.unwrap().read_to_end(9).await.unwrap(), b"later");
+
+        let (mut answer, _) = server.accept_bi().await.unwrap();
+        assert_eq!(answer.stopped().await, Ok(Some(4u8.into())));
+        assert_eq!(answer.finished().await, Err(WriteError::Stopped(4u8.into())));
+        assert_eq!(answer.write(b"nobody reads it").await, Err(WriteError::Stopped(4u8.into())));
+    })
+    .await;
+}

@@ -126,6 +126,12 @@ impl Streams {
         Ok(())
     }
 
+    /// The code with which the peer has stopped a sending half. Who takes a stream over asks: the
+    /// `Stopped` event may have come before.
+    pub fn stop_code(&self, id: StreamId) -> Option<VarInt> {
+        self.send.get(&id)?.stopped
+    }
+
     /// As [`reset`](Self::reset), but what was written is delivered first, as if more were to follow;
     /// refused where nothing can follow.
     pub fn reset_when_delivered(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {

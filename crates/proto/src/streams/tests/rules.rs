@@ -155,6 +155,7 @@ fn stop_sending_is_answered_with_a_reset() {
     transfer(&mut client, &mut server);
     assert_eq!(server.stats().open, 0);
     // The application still learns why, once; then the stream is forgotten.
+    assert_eq!((client.stop_code(id), client.stop_code(CLIENT_BI)), (Some(42u8.into()), None));
     assert_eq!(client.write(id, &[1]), Err(WriteError::Stopped(42u8.into())));
     assert_eq!(client.write(id, &[1]), Err(WriteError::Unknown));
     assert_eq!(client.stats().open, 0);
