@@ -6,6 +6,7 @@ use rustls::{
     CipherSuite, RootCertStore,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer},
+    server::ServerSessionMemoryCache,
     version::TLS13,
 };
 
@@ -113,13 +114,8 @@ macro_rules! shared_setters {
         /// setters.
         #[must_use]
         pub fn transport(mut self, transport: TransportConfig) -> Self {
-            self.transport = transport.into();
+            *self.transport_mut() = transport;
             self
-        }
-
-        /// The transport parameters, to change some.
-        pub fn transport_mut(&mut self) -> &mut TransportConfig {
-            Arc::make_mut(&mut self.transport)
         }
     };
 }
@@ -168,6 +164,11 @@ impl ClientConfig {
     }
 
     shared_setters!();
+
+    /// The transport parameters, to change some.
+    pub fn transport_mut(&mut self) -> &mut TransportConfig {
+        Arc::make_mut(&mut self.transport)
+    }
 
     /// Whether [`Connecting::into_0rtt`](crate::Connecting::into_0rtt) may send data before the
     /// handshake is complete, if a ticket allows it. Off by default. Tickets are kept in memory,
@@ -249,7 +250,7 @@ impl ServerConfig {
     /// It must allow TLS 1.3 with AES-128-GCM, which every QUIC handshake begins with; otherwise no
     /// connection is accepted. Its application protocols are kept.
     pub fn with_tls(tls: rustls::ServerConfig) -> Self {
-        Self {
+        let mut config = Self {
             tls,
             transport: Arc::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
@@ -257,20 +258,38 @@ impl ServerConfig {
             handshake_timeout: Self::DEFAULT_HANDSHAKE_TIMEOUT,
             address_validation: AddressValidation::default(),
             admission: None,
-        }
+        };
+        config.forget_sessions();
+        config
     }
 
     shared_setters!();
+
+    /// The transport parameters, to change some.
+    pub fn transport_mut(&mut self) -> &mut TransportConfig {
+        self.forget_sessions();
+        Arc::make_mut(&mut self.transport)
+    }
+
+    /// Tickets for early data promise the limits of their time (RFC 9000 section 7.4.1): where
+    /// those change, the tickets from before must not count.
+    fn forget_sessions(&mut self) {
+        if self.tls.max_early_data_size > 0 {
+            self.tls.session_storage = ServerSessionMemoryCache::new(STORED_SESSIONS);
+        }
+    }
 
     /// Whether clients may send data before the handshake is complete (0-RTT). Off by default. They
     /// stay unread until it is, which no replay brings about, unless the application calls
     /// [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
     ///
-    /// Tickets that allow it are good for one connection, and for one endpoint until its
-    /// configuration is changed.
+    /// Tickets that allow it are good for one connection, accepted with the configuration that gave
+    /// them out or a clone of it. After the transport or the admission was changed, older ones count
+    /// no more.
     #[must_use]
     pub fn early_data(mut self, accept: bool) -> Self {
         self.tls.max_early_data_size = if accept { u32::MAX } else { 0 };
+        self.forget_sessions();
         self
     }
 
@@ -310,6 +329,7 @@ impl ServerConfig {
     #[must_use]
     pub fn admission(mut self, limits: Admission) -> Self {
         self.admission = Some(limits);
+        self.forget_sessions();
         self
     }
 
@@ -322,14 +342,8 @@ impl ServerConfig {
     }
 
     pub(crate) fn to_proto(&self) -> Arc<proto::ServerConfig> {
-        let mut tls = self.tls.clone();
-        if tls.max_early_data_size > 0 {
-            // Tickets promise the limits of their time (RFC 9000 section 7.4.1): those of another
-            // configuration must not count.
-            tls.session_storage = rustls::server::ServerSessionMemoryCache::new(STORED_SESSIONS);
-        }
         Arc::new(proto::ServerConfig {
-            tls: Arc::new(tls),
+            tls: Arc::new(self.tls.clone()),
             transport: self.transport.clone(),
             max_connections: self.max_connections,
             max_half_open: self.max_half_open,

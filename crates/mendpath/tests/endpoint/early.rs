@@ -51,7 +51,7 @@ async fn streams_of_rejected_early_data_fail_and_new_ones_work() {
     watchdog(async {
         let (pair, server) = visited().await;
         // Tickets are for the configuration that gave them out.
-        pair.server.set_server_config(Some(server));
+        pair.server.set_server_config(Some(server.max_streams(100, 100)));
         let (connection, accepted) =
             pair.client.connect(pair.address(), "localhost").unwrap().into_0rtt().unwrap();
         let (mut send, mut recv) = connection.open_bi().await.unwrap();
@@ -81,6 +81,29 @@ async fn keys_are_updated_on_request() {
             ask(&client, b"during").await;
         }
         ask(&client, b"after").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tickets_are_good_with_a_configuration_for_each_client() {
+    watchdog(async {
+        let (server, client) = configs();
+        let server = server.early_data(true);
+        let pair = Pair::with(configs().0, client.early_data(true));
+        let endpoint = pair.server.clone();
+        tokio::spawn(async move {
+            while let Some(incoming) = endpoint.accept().await {
+                tokio::spawn(echo(incoming.accept_with(&server.clone()).unwrap().await.unwrap()));
+            }
+        });
+        let first = pair.client.connect(pair.address(), "localhost").unwrap().await.unwrap();
+        ask(&first, b"who are you?").await;
+        first.close(0u8.into(), b"");
+        let second = pair.client.connect(pair.address(), "localhost").unwrap();
+        let (second, accepted) = second.into_0rtt().unwrap();
+        ask(&second, b"early").await;
+        assert!(accepted.await && second.is_resumed());
     })
     .await;
 }
