@@ -280,6 +280,7 @@ impl Connection {
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
         path.open();
+        let idle = IdleTimer::new(now, config.max_idle_timeout.into(), path.rtt().pto_base());
         let mut paths = Paths::new();
         paths.insert(PathId::ZERO, path);
         Self {
@@ -306,7 +307,7 @@ impl Connection {
             bottlenecks: congestion::Bottlenecks::default(),
             handshake_deadline: None,
             awaiting: None,
-            idle: IdleTimer::new(now, config.max_idle_timeout.into()),
+            idle,
             rest: Rest::new(now),
             bulk: BulkRun::default(),
             events: VecDeque::new(),

@@ -177,10 +177,17 @@ fn crypto_index(level: Level) -> usize {
     }
 }
 
+/// The idle timeout as the peer is told, in whole milliseconds: a shorter one is no reason to say
+/// that there is none, which zero does.
+pub(super) fn told_idle_timeout(config: &TransportConfig) -> Duration {
+    let timeout = Duration::from(config.max_idle_timeout);
+    if timeout.is_zero() { timeout } else { timeout.max(Duration::from_millis(1)) }
+}
+
 /// The transport parameters that we send, but for what only a server sends.
 pub(super) fn local_parameters(config: &TransportConfig, local_cid: ConnectionId) -> TransportParameters {
     let mut parameters = TransportParameters {
-        max_idle_timeout: config.max_idle_timeout.into(),
+        max_idle_timeout: told_idle_timeout(config),
         ack_delay_exponent: ACK_DELAY_EXPONENT,
         max_ack_delay: MAX_ACK_DELAY,
         active_connection_id_limit: VarInt::saturating(ACTIVE_CID_LIMIT),

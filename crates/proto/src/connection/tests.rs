@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use units::Instant;
+use units::{Duration, Instant};
 
 use super::*;
 use crate::{
@@ -15,13 +15,17 @@ use receive::FrameContext;
 
 /// A client that believes it has a peer that codes.
 pub(super) fn client() -> Connection {
+    client_with(TransportConfig::default())
+}
+
+fn client_with(transport: TransportConfig) -> Connection {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
-    let config = ClientConfig::new(Arc::new(tls), TransportConfig::default());
+    let config = ClientConfig::new(Arc::new(tls), transport);
     let address = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
     let path = NetworkPath { local: address(1), remote: address(2) };
     let cid = |n: u8| ConnectionId::new(&[n; 8]).unwrap();
@@ -61,6 +65,18 @@ pub(super) fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, T
     let context =
         FrameContext { level: Level::OneRtt, path: PathId::ZERO, phase, rebuilt: false, elsewhere: None };
     client.on_payload(Instant::ORIGIN, context, payload).map(|contents| contents.ack_eliciting)
+}
+
+#[test]
+fn the_shortest_idle_timeout_waits_for_an_answer_and_is_none_of_zero() {
+    let with = |max_idle_timeout| TransportConfig { max_idle_timeout, ..TransportConfig::default() };
+    let told = |timeout| handshake::told_idle_timeout(&with(timeout));
+    let mut client = client_with(with(std::time::Duration::from_nanos(1)));
+    client.handle_timeout(Instant::ORIGIN + Duration::from_millis(1));
+    assert!(!client.is_closed(), "nothing was sent yet");
+    assert_eq!(told(std::time::Duration::from_nanos(1)), Duration::from_millis(1));
+    assert_eq!(told(std::time::Duration::ZERO), Duration::ZERO);
+    assert_eq!(told(std::time::Duration::from_secs(3)), Duration::from_secs(3));
 }
 
 #[test]

@@ -20,10 +20,18 @@ pub(super) struct IdleTimer {
 }
 
 impl IdleTimer {
-    /// The timer of a connection that has just begun; a timeout of zero stands for none.
-    pub(super) fn new(now: Instant, timeout: Duration) -> Self {
+    /// The timer of a connection that has just begun on a path with this probe timeout; a timeout of
+    /// zero stands for none.
+    pub(super) fn new(now: Instant, timeout: Duration, pto: Duration) -> Self {
         let timeout = Some(timeout).filter(|d| !d.is_zero());
-        Self { timeout, deadline: timeout.map(|d| now + d), sent_since_heard: false }
+        let mut timer = Self { timeout, deadline: None, sent_since_heard: false };
+        timer.restart(now, pto);
+        timer
+    }
+
+    /// No shorter than three probe timeouts, so that a lost packet alone does not end the connection.
+    fn restart(&mut self, now: Instant, pto: Duration) {
+        self.deadline = self.timeout.map(|timeout| now + timeout.max(pto * 3));
     }
 }
 
@@ -195,9 +203,7 @@ impl Connection {
     pub(super) fn restart_idle_timer(&mut self, now: Instant) {
         let pto = |p: &Path| p.rtt().pto_base() + self.peer_max_ack_delay();
         let slowest = self.paths.values().map(pto).max().unwrap_or(Duration::ZERO);
-        // No shorter than three probe timeouts, so that a lost packet alone does not end the
-        // connection.
-        self.idle.deadline = self.idle.timeout.map(|timeout| now + timeout.max(slowest * 3));
+        self.idle.restart(now, slowest);
         self.rest.put_off(now, slowest);
     }
 }
