@@ -65,7 +65,7 @@ pub enum ConnectionError {
     #[error("this side closed the connection: {0}")]
     TransportError(TransportError),
     /// The peer's transport closed it (RFC 9000 section 20.1).
-    #[error("the peer closed the connection with {code}: {reason}")]
+    #[error("the peer closed the connection with {code}{}", said(.reason))]
     ConnectionClosed {
         /// Its code.
         code: TransportErrorCode,
@@ -73,7 +73,7 @@ pub enum ConnectionError {
         reason: String,
     },
     /// The peer's application closed it.
-    #[error("the peer closed the connection with code {code}: {}", String::from_utf8_lossy(.reason))]
+    #[error("the peer closed the connection with code {code}{}", said(&String::from_utf8_lossy(.reason)))]
     ApplicationClosed {
         /// Its code.
         code: VarInt,
@@ -94,6 +94,16 @@ pub enum ConnectionError {
     /// transport itself never says this.
     #[error("the runtime of the endpoint was shut down")]
     EndpointGone,
+}
+
+/// What the peer gave as its reason, behind a colon, if anything. It may be hostile: nothing in it
+/// moves the cursor of a terminal, or makes a line of a log of its own.
+fn said(reason: &str) -> String {
+    let mut said = String::from(if reason.is_empty() { "" } else { ": " });
+    for char in reason.chars() {
+        if char.is_control() { said.extend(char.escape_default()) } else { said.push(char) }
+    }
+    said
 }
 
 impl From<ConnectionError> for io::Error {
@@ -185,4 +195,24 @@ pub(crate) enum EndpointEventKind {
     Admitted,
     /// The connection is over.
     Drained,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closed(reason: &[u8]) -> String {
+        ConnectionError::ApplicationClosed { code: 7u8.into(), reason: reason.to_vec() }.to_string()
+    }
+
+    #[test]
+    fn a_reason_is_told_if_there_is_one_and_does_nothing_to_a_terminal() {
+        assert_eq!(closed(b""), "the peer closed the connection with code 7");
+        assert_eq!(closed("zu spät".as_bytes()), "the peer closed the connection with code 7: zu spät");
+        assert_eq!(closed(b"\x1b[2J\nok"), "the peer closed the connection with code 7: \\u{1b}[2J\\nok");
+        let code = TransportErrorCode::CONNECTION_REFUSED;
+        let refused = |reason: &str| ConnectionError::ConnectionClosed { code, reason: reason.to_owned() };
+        assert_eq!(refused("").to_string(), "the peer closed the connection with CONNECTION_REFUSED");
+        assert!(refused("full\r").to_string().ends_with("CONNECTION_REFUSED: full\\r"));
+    }
 }
