@@ -111,7 +111,7 @@ impl Endpoint {
     }
 
     /// The next client that asks for a connection, to be decided about; `None` once the endpoint is
-    /// closed. Cancel safe.
+    /// closed, or the runtime that it was made on is shut down. Cancel safe.
     pub async fn accept(&self) -> Option<Incoming> {
         let client = self.crew().next_client().await?;
         Some(Incoming::new(client, self.handle.clone()))

@@ -296,6 +296,14 @@ impl Common {
         }
     }
 
+    /// A runtime was shut down: if that was the last that received, no client ever comes.
+    pub(super) fn shut_if_deaf(&self) {
+        if self.engines().all(|engine| engine.sockets.local_addrs().is_empty()) {
+            self.shut();
+            self.wake_acceptors();
+        }
+    }
+
     /// Nobody waits at the door any more.
     fn shut(&self) {
         let waiting = {

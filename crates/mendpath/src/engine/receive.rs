@@ -25,15 +25,42 @@ const BUDGET: usize = 256;
 const MAX_FAILURES: u32 = 64;
 
 /// Receives until the socket's end of life; then the endpoint lets go of it.
-pub(super) async fn receive(engine: Arc<Engine>, receiver: Receiver) {
-    let socket = receiver.socket().clone();
-    tokio::select! {
-        biased;
-        () = socket.end_of_life() => {}
-        () = receive_forever(&engine, &socket, receiver) => {}
+pub(super) fn receive(engine: Arc<Engine>, receiver: Receiver) -> impl Future<Output = ()> + Send {
+    // Made before the task is: a runtime that shuts down may drop it before its first turn.
+    let receiving = Receiving { engine, socket: receiver.socket().clone(), ended: false };
+    async move {
+        tokio::select! {
+            biased;
+            () = receiving.socket.end_of_life() => {}
+            () = receive_forever(&receiving.engine, &receiving.socket, receiver) => {}
+        }
+        receiving.end();
     }
-    debug!(local = %socket.local(), "socket closed");
-    engine.common.engines().for_each(|engine| engine.sockets.remove(&socket));
+}
+
+/// A socket that something receives on.
+struct Receiving {
+    engine: Arc<Engine>,
+    socket: Arc<Socket>,
+    /// It has come to its end by itself. If not, the runtime is shut down.
+    ended: bool,
+}
+
+impl Receiving {
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        let Self { engine, socket, ended } = self;
+        debug!(local = %socket.local(), "socket closed");
+        engine.common.engines().for_each(|engine| engine.sockets.remove(socket));
+        if !*ended {
+            engine.common.shut_if_deaf();
+        }
+    }
 }
 
 /// Returns only if the socket does not work any more.

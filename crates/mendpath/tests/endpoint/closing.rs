@@ -218,3 +218,23 @@ fn a_peer_whose_runtime_is_gone() {
         server.close(0u8.into(), b"");
     }));
 }
+
+/// Who waits for clients on another runtime hears that none will come.
+#[test]
+fn nobody_is_accepted_where_the_runtime_is_gone() {
+    let (server, _) = configs();
+    let theirs = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = theirs.block_on(async { Endpoint::server(server, LOOPBACK).unwrap() });
+    let ours = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    ours.block_on(watchdog(async {
+        let waits = tokio::spawn({
+            let server = server.clone();
+            async move { server.accept().await.is_some() }
+        });
+        tokio::task::yield_now().await;
+        theirs.shutdown_background();
+        assert!(!waits.await.unwrap(), "who waited already");
+        assert!(server.accept().await.is_none(), "who comes later");
+        assert_eq!(server.local_addrs(), []);
+    }));
+}
