@@ -326,7 +326,8 @@ impl Connection {
         self.handle.path_stats()
     }
 
-    /// Opens another path and waits until the peer has answered on it. Only clients open paths.
+    /// Opens another path and waits until the peer has answered on it. Only clients open paths. Where
+    /// all places are taken, but some by paths that are being closed, it waits for one of them first.
     ///
     /// Binds a fresh socket for the path unless the options name one that is bound; it is closed
     /// with the path. When the future is dropped early, the path is given up.

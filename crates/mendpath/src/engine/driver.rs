@@ -152,9 +152,7 @@ impl Driver {
             datagrams += batch.count();
             batches += 1;
         }
-        if !state.proto.is_closed() {
-            expire(&mut state.proto, now);
-        }
+        let expired = !state.proto.is_closed() && expire(&mut state.proto, now);
         if batches > 0 && !state.awaited.is_empty() {
             migrate::go_on(&mut state);
         }
@@ -173,6 +171,8 @@ impl Driver {
                 // A connection that waits for the next datagrams holds no queue for them.
                 self.backlog = VecDeque::new();
             }
+        }
+        if batches > 0 || expired {
             self.shared.progress.notify_waiters();
         }
         if is_bulk { 0 } else { readers }
@@ -377,11 +377,13 @@ fn endpoint_news(proto: &mut proto::Connection) -> Vec<EndpointEvent> {
     std::iter::from_fn(|| proto.poll_endpoint_event()).collect()
 }
 
-/// Handles timers that are due.
-fn expire(proto: &mut proto::Connection, now: Instant) {
-    if proto.poll_timeout().is_some_and(|deadline| deadline <= now) {
+/// Handles timers that are due, and tells whether there were any.
+fn expire(proto: &mut proto::Connection, now: Instant) -> bool {
+    let due = proto.poll_timeout().is_some_and(|deadline| deadline <= now);
+    if due {
         proto.handle_timeout(now);
     }
+    due
 }
 
 impl Future for Driver {

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use proto::{NetworkPath, PathId, VarInt};
+use proto::{NetworkPath, PathId, PathState, VarInt};
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{PathSocket, Shared, State};
@@ -38,8 +38,10 @@ pub(crate) async fn open_path(shared: &Arc<Shared>, options: &PathOptions) -> Re
     let socket = shared.engine.path_socket(options, remote)?;
     let network = NetworkPath { local: socket.socket.local(), remote };
     let mut attempt = None;
+    // What the path waits for before it is opened.
+    let mut obstacle = PathError::NoConnectionId;
     let result = timeout(options.timeout, async {
-        let (opened, validated) = start(shared, network, socket, options.status).await?;
+        let (opened, validated) = start(shared, network, socket, options.status, &mut obstacle).await?;
         let attempt = attempt.insert(opened);
         validated.await.unwrap_or(Err(ConnectionError::EndpointGone.into()))?;
         attempt.validated = true;
@@ -49,7 +51,7 @@ pub(crate) async fn open_path(shared: &Arc<Shared>, options: &PathOptions) -> Re
     match (result, &attempt) {
         (Ok(result), _) => result,
         (Err(_), Some(_)) => Err(OpenPathError::TimedOut { after: options.timeout }),
-        (Err(_), None) => Err(PathError::NoConnectionId.into()),
+        (Err(_), None) => Err(obstacle.into()),
     }
 }
 
@@ -61,19 +63,20 @@ fn remote(shared: &Shared, options: &PathOptions) -> Result<SocketAddr, OpenPath
 }
 
 /// Opens the path as soon as the peer is ready for it.
-async fn start(
-    shared: &Arc<Shared>,
+async fn start<'a>(
+    shared: &'a Arc<Shared>,
     network: NetworkPath,
     socket: PathSocket,
     status: PathStatus,
-) -> Result<(Attempt<'_>, oneshot::Receiver<Result<(), OpenPathError>>), OpenPathError> {
+    obstacle: &mut PathError,
+) -> Result<(Attempt<'a>, oneshot::Receiver<Result<(), OpenPathError>>), OpenPathError> {
     loop {
         let progress = shared.progress.notified();
         {
             let mut state = shared.lock();
             state.alive()?;
             match state.proto.open_path(clock::now(), network) {
-                Err(PathError::NotReady | PathError::NoConnectionId) => {}
+                Err(error) if is_temporary(&state, &error) => *obstacle = error,
                 Err(error) => return Err(error.into()),
                 Ok(id) => {
                     let validated = adopt(&mut state, id, socket, status);
@@ -84,6 +87,20 @@ async fn start(
             }
         }
         progress.await;
+    }
+}
+
+/// Whether the path can be opened later without anybody's doing: the peer answers soon, or forgets
+/// a path that was closed.
+fn is_temporary(state: &State, error: &PathError) -> bool {
+    match error {
+        PathError::NotReady | PathError::NoConnectionId => true,
+        PathError::TooManyPaths { max } => {
+            let paths = state.proto.paths();
+            let open = paths.iter().filter(|path| path.state != PathState::Closing).count();
+            open < *max as usize
+        }
+        _ => false,
     }
 }
 

@@ -43,7 +43,8 @@ pub(crate) struct Shared {
     pub(crate) datagram_received: Signal,
     pub(crate) datagrams_unblocked: Signal,
     pub(crate) closed: Signal,
-    /// Packets have been processed: what was not possible for lack of connection ids may be now.
+    /// Packets or timers have been processed: what was not possible for lack of connection ids, or of
+    /// places for paths, may be now.
     pub(crate) progress: Notify,
 }
 

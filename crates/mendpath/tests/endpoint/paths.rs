@@ -8,7 +8,7 @@ use mendpath::{
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use crate::common::{LOOPBACK, Pair, check_pattern, watchdog, write_pattern};
+use crate::common::{LOOPBACK, Pair, check_pattern, configs, watchdog, write_pattern};
 
 /// Any port of loopback, as a path starts there.
 fn fresh() -> PathOptions {
@@ -80,6 +80,23 @@ async fn the_socket_of_a_path_closes_with_it() {
         while pair.client.local_addrs() != before {
             tick.tick().await;
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_path_waits_for_the_place_of_one_that_is_being_closed() {
+    watchdog(async {
+        let (server, client) = configs();
+        let pair = Pair::with(server, client.max_paths(2));
+        let (client, _server) = pair.connect().await;
+        for _ in 0..3 {
+            client.add_path(fresh()).await.unwrap().close().unwrap();
+        }
+        let _path = client.add_path(fresh()).await.unwrap();
+        // Where nobody goes there is nothing to wait for.
+        let error = client.add_path(fresh()).await.unwrap_err();
+        assert!(matches!(error, OpenPathError::Path(PathError::TooManyPaths { max: 2 })), "{error}");
     })
     .await;
 }
