@@ -139,6 +139,8 @@ fn more(reader: &mut dyn PcapReaderIterator, file: &FileReport) -> Result<(), St
 struct Context {
     link: Option<LinkLayer>,
     nanoseconds: bool,
+    /// Of the section of a pcapng.
+    big_endian: bool,
     interfaces: Vec<Interface>,
 }
 
@@ -181,15 +183,17 @@ impl Context {
         file: &mut FileReport,
     ) -> Result<(), String> {
         match block {
-            Block::SectionHeader(_) => {
+            Block::SectionHeader(section) => {
                 file.format = Some("pcapng");
+                self.big_endian = section.big_endian();
                 self.interfaces.clear();
             }
             Block::InterfaceDescription(interface) => {
                 if self.interfaces.len() == INTERFACES {
                     return Err(at(file, "is damaged: more than 65,536 interfaces"));
                 }
-                self.interfaces.push(Interface::new(interface).map_err(|wrong| at(file, &wrong))?);
+                let interface = Interface::new(interface, self.big_endian);
+                self.interfaces.push(interface.map_err(|wrong| at(file, &wrong))?);
             }
             Block::EnhancedPacket(packet) => {
                 let Some(interface) = self.interfaces.get(packet.if_id as usize) else {
@@ -236,13 +240,15 @@ fn link(linktype: Linktype) -> LinkLayer {
 impl Interface {
     /// # Errors
     /// When its clock is so fine that 64 bits hold no second.
-    fn new(block: &InterfaceDescriptionBlock<'_>) -> Result<Self, String> {
+    fn new(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Result<Self, String> {
         // The crate knows no powers of two (its `ts_resolution` takes them for too large).
         let (base, power) =
             if block.if_tsresol & 0x80 == 0 { (10, block.if_tsresol) } else { (2, block.if_tsresol & 0x7f) };
         let resolution = u64::checked_pow(base, power.into())
             .ok_or_else(|| format!("is damaged: an interface counts time in units of {base}^-{power} s"))?;
-        Ok(Self { link: link(block.linktype), resolution, offset: block.ts_offset() })
+        // The crate takes it for little-endian in every section.
+        let offset = if big_endian { block.ts_offset().swap_bytes() } else { block.ts_offset() };
+        Ok(Self { link: link(block.linktype), resolution, offset })
     }
 
     fn instant(&self, units: u64) -> Instant {

@@ -127,6 +127,38 @@ fn clocks_that_count_by_powers_of_two_are_read() {
     );
 }
 
+/// Two packets a second apart, in a section of either byte order whose clock is a million seconds
+/// ahead (`if_tsoffset`).
+fn ahead(order: fn(u64, usize) -> Vec<u8>) -> Vec<u8> {
+    let block = |kind: u64, content: &[u8]| {
+        let length = order(12 + content.len() as u64, 4);
+        [&order(kind, 4)[..], &length, content, &length].concat()
+    };
+    let section = [order(0x1a2b_3c4d, 4), order(1, 2), order(0, 2), order(u64::MAX, 8)].concat();
+    let offset = [order(14, 2), order(8, 2), order(-1_000_000_i64 as u64, 8), order(0, 4)].concat();
+    let interface = [order(1, 2), order(0, 2), order(0, 4), offset].concat();
+    let mut capture = [block(0x0a0d_0d0a, &section), block(1, &interface)].concat();
+    for (second, packet) in packets()[..2].iter().enumerate() {
+        let mut frame = frame(packet, Link::Ethernet);
+        frame.resize(frame.len().next_multiple_of(4), 0);
+        let (micros, length) = ((2_000_000 + second as u64) * 1_000_000, order(frame.len() as u64, 4));
+        let times = [order(0, 4), order(micros >> 32, 4), order(micros & 0xffff_ffff, 4)].concat();
+        capture.extend(block(6, &[times, length.clone(), length, frame].concat()));
+    }
+    capture
+}
+
+#[test]
+fn a_clock_that_is_ahead_is_set_back_in_either_byte_order() {
+    let little = ahead(|number, bytes| number.to_le_bytes()[..bytes].to_vec());
+    let big = ahead(|number, bytes| number.to_be_bytes()[8 - bytes..].to_vec());
+    for capture in [little, big] {
+        let report = analyse(&capture, Options::default());
+        assert_eq!((report.files[0].error.clone(), report.packets.tcp), (None, 2));
+        assert_eq!(report.span_ms, 1_000.0);
+    }
+}
+
 #[test]
 fn a_clock_too_fine_for_any_time_is_damage() {
     for (resolution, unit) in [(0xff, "2^-127"), (100, "10^-100"), (20, "10^-20"), (0xc0, "2^-64")] {
