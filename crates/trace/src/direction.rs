@@ -333,8 +333,10 @@ impl Direction {
             (sent.at, sent.ident) = (at, segment.ident);
             sent.attempts = sent.attempts.saturating_add(1);
         }
-        // A part of what was captured as one packet (segmentation offload) has flags of its own.
-        let flags = if end < whole.1 { segment.flags } else { original.flags };
+        // A part of what was captured as one packet (segmentation offload) has flags of its own, and so
+        // has the data of a SYN (TCP Fast Open) that is sent again without it.
+        let without_syn = original.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::SYN);
+        let flags = if end < whole.1 || without_syn { segment.flags } else { original.flags };
         Open {
             index: original.index,
             at,

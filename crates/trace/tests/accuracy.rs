@@ -229,6 +229,22 @@ fn keep_alives_and_window_probes_are_no_retransmissions() {
     assert_eq!(report.retransmissions.probes, 4);
 }
 
+/// TCP Fast Open (RFC 7413): where the server takes the SYN without its data, the data is sent again
+/// and the SYN is not.
+#[test]
+fn the_data_of_a_syn_that_is_sent_again_is_no_syn() {
+    let (client, server) = (true, false);
+    let packets = [
+        packet(0, client, 100, 0, SYN, 80),
+        packet(20, server, 500, 101, SYN | ACK, 0),
+        packet(21, client, 101, 501, PSH | ACK, 80),
+        packet(41, server, 501, 181, ACK, 0),
+    ];
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!((report.retransmissions.seen_before, report.retransmissions.syn), (1, 0));
+    assert_eq!(report.resent[0].flags, "PSH ACK");
+}
+
 #[test]
 fn ports_used_again_are_another_connection() {
     let first = conversation();
