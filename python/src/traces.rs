@@ -3,11 +3,13 @@
 use std::{fs::File, path::PathBuf};
 
 use pyo3::{
-    exceptions::{PyOSError, PyRuntimeError, PyValueError},
+    exceptions::{PyRuntimeError, PyValueError},
     prelude::*,
 };
 use trace::{Analyzer, Method, Odds, Options, Report, read_capture};
 use units::{BitRate, Duration};
+
+use crate::files::of_file;
 
 /// What a user may say; `None` is the default.
 #[derive(FromPyObject)]
@@ -55,10 +57,7 @@ impl Wanted {
 fn report(files: &[PathBuf], options: Options) -> PyResult<Report> {
     let mut analyzer = Analyzer::new(options);
     for path in files {
-        let wrap = |error: std::io::Error| {
-            PyOSError::new_err((error.raw_os_error(), error.to_string(), path.clone()))
-        };
-        let file = File::open(path).map_err(wrap)?;
+        let file = File::open(path).map_err(|error| of_file(error, path))?;
         let read = read_capture(&path.display().to_string(), file, &mut analyzer, &mut |_| ());
         if let (None, Some(error)) = (read.format, read.error) {
             return Err(PyValueError::new_err(format!("{} {error}", path.display())));

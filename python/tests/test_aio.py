@@ -124,8 +124,12 @@ def test_what_cannot_be_is_said(make, words):
         make()
     with pytest.raises(TypeError, match="recovery"):
         aio.ClientConfig(pin=aio.Identity().pin, recvery="auto")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="/nowhere/at-all.pem"):
         aio.ClientConfig(ca="/nowhere/at-all.pem")
+    with pytest.raises(FileNotFoundError, match="/nowhere/key.pem"):
+        aio.ServerConfig("/nowhere/chain.pem", "/nowhere/key.pem")
+    with pytest.raises(TypeError, match="list of names"):
+        aio.Identity("localhost")
 
 
 def test_many_streams_at_once():
@@ -348,6 +352,24 @@ def test_a_stop_wakes_whoever_drains():
                 await draining
             assert failed.value.code == 7
             assert writer.waiting == 0
+
+    run(main)
+
+
+def test_what_is_no_bytes_is_not_written_and_what_is_no_code_resets_nothing():
+    async def main():
+        async with pair() as (ours, theirs):
+            _, writer, far_reader, _ = await both_ways(ours, theirs)
+            for wrong in (5, "words", [1], None):
+                with pytest.raises(TypeError):
+                    writer.write(wrong)
+            writer.write(memoryview(b"a-b-c")[::2])
+            with pytest.raises(ValueError):
+                writer.reset(1 << 62)
+            assert not writer.is_closing()
+            writer.close()
+            assert await far_reader.read() == b"abc"
+            await writer.wait_closed()
 
     run(main)
 

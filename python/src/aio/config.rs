@@ -12,6 +12,7 @@ use mendpath::{
 use pyo3::prelude::*;
 
 use super::errors::wrong;
+use crate::files::of_file;
 
 /// Most that a limit of bytes or streams may be: what a number of the wire holds.
 const MOST: u64 = 1 << 62;
@@ -108,7 +109,7 @@ impl Options {
 
 /// The certificates of a file in PEM, at least one.
 fn certificates(file: &PathBuf) -> PyResult<Vec<CertificateDer<'static>>> {
-    let text = fs::read(file)?;
+    let text = fs::read(file).map_err(|error| of_file(error, file))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let found = found.map_err(|error| wrong(format!("{}: {error}", file.display())))?;
     if found.is_empty() {
@@ -170,7 +171,7 @@ impl NativeServerConfig {
         let mut config = match (identity, files) {
             (Some(identity), None) => ServerConfig::with_identity(&identity.0).map_err(wrong)?,
             (None, Some((chain, key))) => {
-                let text = fs::read(&key)?;
+                let text = fs::read(&key).map_err(|error| of_file(error, &key))?;
                 let private = PrivateKeyDer::from_pem_slice(&text)
                     .map_err(|error| wrong(format!("{}: {error}", key.display())))?;
                 ServerConfig::with_certificate(certificates(&chain)?, private).map_err(wrong)?

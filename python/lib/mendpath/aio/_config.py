@@ -158,6 +158,8 @@ class Identity:
     """
 
     def __init__(self, names: Iterable[str] = ("localhost",), pem: Optional[str] = None):
+        if isinstance(names, str):
+            raise TypeError("names is a list of names")
         names = list(names)
         if pem is None:
             self._native = _native.NativeIdentity.self_signed(names)

@@ -177,7 +177,7 @@ class StreamWriter:
         :raises StreamStopped: when the peer wants no more.
         :raises ConnectionLost: when the connection has ended.
         """
-        self._go(self._native.write, data if isinstance(data, (bytes, bytearray)) else bytes(data))
+        self._go(self._native.write, data if isinstance(data, (bytes, bytearray)) else bytes(memoryview(data)))
 
     def writelines(self, lines: Iterable[Union[bytes, bytearray, memoryview]]) -> None:
         """Writes one after the other."""
@@ -236,8 +236,8 @@ class StreamWriter:
 
     def reset(self, code: int = 0) -> None:
         """Gives the stream up; what was not acknowledged may never arrive."""
-        self._closing = True
         self._native.reset(code)
+        self._closing = True
         self._drained(None)
 
     def set_priority(self, priority: int) -> None:
