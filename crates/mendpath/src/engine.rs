@@ -165,7 +165,7 @@ impl Engine {
         server_name: &str,
     ) -> Result<Started, ConnectError> {
         let remote = path.remote;
-        if remote.port() == 0 || remote.ip().is_unspecified() {
+        if leads_nowhere(remote) {
             return Err(ConnectError::InvalidRemote(remote));
         }
         let mut state = self.lock();
@@ -328,4 +328,9 @@ impl Engine {
         drop(connection);
         self.common.end_if_idle();
     }
+}
+
+/// Whether an address names no host or no port.
+fn leads_nowhere(remote: SocketAddr) -> bool {
+    remote.port() == 0 || remote.ip().is_unspecified()
 }

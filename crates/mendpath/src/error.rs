@@ -90,6 +90,9 @@ pub enum OpenPathError {
     /// The transport does not open it, or not yet.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// An address without a host or a port.
+    #[error("no path leads to {0}: no host or no port")]
+    InvalidRemote(SocketAddr),
     /// No socket for it.
     #[error(transparent)]
     Local(#[from] BindError),

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use proto::{NetworkPath, PathId, PathState, VarInt};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{PathSocket, Shared, State};
+use super::{PathSocket, Shared, State, leads_nowhere};
 use crate::{ConnectionError, OpenPathError, PathError, PathOptions, PathStatus, clock};
 
 /// The error code for paths that the application does not want (draft-ietf-quic-multipath,
@@ -59,7 +59,8 @@ fn remote(shared: &Shared, options: &PathOptions) -> Result<SocketAddr, OpenPath
     let state = shared.lock();
     state.alive()?;
     let first = || state.proto.paths().first().map_or(shared.remote, |path| path.network.remote);
-    Ok(options.remote.unwrap_or_else(first))
+    let remote = options.remote.unwrap_or_else(first);
+    if leads_nowhere(remote) { Err(OpenPathError::InvalidRemote(remote)) } else { Ok(remote) }
 }
 
 /// Opens the path as soon as the peer is ready for it.

@@ -133,6 +133,9 @@ async fn paths_that_cannot_be() {
         let error = client.path(PathId(0)).unwrap().close().unwrap_err();
         assert!(matches!(error, PathError::LastPath), "{error}");
         assert!(client.path(PathId(99)).is_none());
+        let nowhere = PathOptions::new().remote(LOOPBACK);
+        let error = client.add_path(nowhere).await.unwrap_err();
+        assert_eq!(error.to_string(), "no path leads to 127.0.0.1:0: no host or no port");
         // Nobody answers there.
         let silent = std::net::UdpSocket::bind(LOOPBACK).unwrap();
         let options = fresh().remote(silent.local_addr().unwrap()).timeout(Duration::from_millis(200));
