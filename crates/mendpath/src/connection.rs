@@ -75,7 +75,7 @@ impl Connection {
     /// The next bidirectional stream that the peer opens. Cancel safe.
     ///
     /// # Errors
-    /// If the connection has ended.
+    /// If the connection has ended, and every stream that had come before was accepted.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
         let stream = self.handle.stream(Wanted::Accept(Dir::Bi)).await?;
         Ok(self.handle.bi(stream))
@@ -84,7 +84,7 @@ impl Connection {
     /// The next unidirectional stream that the peer opens. Cancel safe.
     ///
     /// # Errors
-    /// If the connection has ended.
+    /// If the connection has ended, and every stream that had come before was accepted.
     pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
         let (id, early) = self.handle.stream(Wanted::Accept(Dir::Uni)).await?;
         Ok(RecvStream::new(self.handle.clone(), id, early))
@@ -114,7 +114,7 @@ impl Connection {
     /// The poll form of [`accept_bi`](Self::accept_bi).
     ///
     /// # Errors
-    /// If the connection has ended.
+    /// As [`accept_bi`](Self::accept_bi).
     pub fn poll_accept_bi(
         &mut self,
         cx: &mut Context<'_>,
@@ -126,7 +126,7 @@ impl Connection {
     /// The poll form of [`accept_uni`](Self::accept_uni).
     ///
     /// # Errors
-    /// If the connection has ended.
+    /// As [`accept_uni`](Self::accept_uni).
     pub fn poll_accept_uni(&mut self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, ConnectionError>> {
         let (id, early) = ready!(self.poll_stream(cx, Wanted::Accept(Dir::Uni)))?;
         Poll::Ready(Ok(RecvStream::new(self.handle.clone(), id, early)))
@@ -537,14 +537,18 @@ impl Handle {
     fn try_stream(&self, wanted: Wanted) -> Result<Option<(StreamId, bool)>, ConnectionError> {
         {
             let mut state = self.shared().lock();
-            state.alive()?;
             let id = match wanted {
-                Wanted::Open(dir) => state.proto.open(dir),
+                Wanted::Open(dir) => {
+                    state.alive()?;
+                    state.proto.open(dir)
+                }
+                // What came before the end can still be read.
                 Wanted::Accept(dir) => state.proto.accept(dir),
             };
             if let Some(id) = id {
                 return Ok(Some((id, state.opens_early())));
             }
+            state.alive()?;
         }
         // STREAMS_BLOCKED may have to be sent.
         self.shared().wake_driver();

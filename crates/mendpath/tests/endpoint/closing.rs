@@ -34,6 +34,24 @@ async fn close_codes_arrive() {
 }
 
 #[tokio::test]
+async fn what_came_before_the_end_can_be_accepted_and_read() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"last words").await.unwrap();
+        send.finish().unwrap();
+        send.finished().await.unwrap();
+        client.close(1u8.into(), b"");
+        assert_eq!(server.closed().await, closed(1, b""));
+        let mut recv = server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_to_end(100).await.unwrap(), b"last words");
+        assert_eq!(server.accept_uni().await.unwrap_err(), closed(1, b""));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn dropping_the_last_handle_closes() {
     watchdog(async {
         let pair = Pair::new();
