@@ -66,6 +66,38 @@ fn goodputs(kinds: &[ControllerKind]) {
     }
 }
 
+fn jitters(kinds: &[ControllerKind]) {
+    println!(
+        "\nOne flow, one bandwidth-delay product of buffer, jitter that keeps order: goodput in per cent of the \
+         capacity in the first 2 s / from there to 10 s / to 30 s\n"
+    );
+    println!("| Mbit/s, RTT | jitter | controller | loss 0 % | 0.5 % | 2 % |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    let parts = [(0, 2), (2, 10), (10, 30)];
+    for (rate, rtt) in [(25, 25), (25, 100), (100, 20), (100, 70), (300, 30), (300, 100)] {
+        for jitter in [2, 6, 12, 25].into_iter().filter(|jitter| 2 * jitter <= rtt) {
+            for &kind in kinds {
+                let cells: Vec<String> = [0.0, 0.005, 0.02]
+                    .into_iter()
+                    .map(|loss| {
+                        let path = Path::new(rtt).loss(loss).jitter(jitter, false);
+                        let part = |(from, to)| {
+                            let rate = mean(|seed| {
+                                let mut network = Network::new(&[link(rate, rtt, 1.0)], seed);
+                                network.flow(kind, &[path], Duration::ZERO);
+                                100.0 * network.goodput(from, to)[0][0] / rate as f64
+                            });
+                            format!("{rate:.0}")
+                        };
+                        parts.map(part).join(" / ")
+                    })
+                    .collect();
+                println!("| {rate}, {rtt} ms | {jitter} ms | {kind} | {} |", cells.join(" | "));
+            }
+        }
+    }
+}
+
 fn shares() {
     println!(
         "\nTwo flows without loss: share of the first named, when it comes first / when it comes second\n"
@@ -284,7 +316,7 @@ The environment's SEEDS is the number of runs per figure.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Tables (goodput, shares, convergence, harm, overflow, bursts, burst-harm, route) and controllers; all
+    /// Tables (goodput, jitter, shares, convergence, harm, overflow, bursts, burst-harm, route) and controllers; all
     /// otherwise.
     #[arg(value_name = "TABLE|CONTROLLER")]
     names: Vec<String>,
@@ -304,6 +336,9 @@ pub fn run(arguments: &Arguments) {
     let wanted = |table: &str| arguments.names.is_empty() || arguments.names.iter().any(|name| name == table);
     if wanted("goodput") {
         goodputs(&kinds);
+    }
+    if wanted("jitter") {
+        jitters(&kinds);
     }
     if wanted("shares") {
         shares();
