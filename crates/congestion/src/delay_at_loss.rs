@@ -130,7 +130,22 @@ impl DelayAtLoss {
     /// What was sent first from `lost_at` on and came through.
     fn next(&self, lost_at: u32) -> Option<Sample> {
         let since = |sample: &Sample| sample.sent_at.wrapping_sub(lost_at);
+        if self.is_forgotten(since) {
+            return None;
+        }
         self.latest.iter().copied().filter(|s| since(s) <= u32::MAX / 2).min_by_key(|s| since(s))
+    }
+
+    /// Whether what came through next after a loss may have been pushed out since: all that is left came
+    /// later than it can have. Where packets overtake each other, that of these which was sent first is the
+    /// one that took longest, whatever took the lost one.
+    fn is_forgotten(&self, since: impl Fn(&Sample) -> u32) -> bool {
+        let least = self.latest.iter().map(|sample| sample.delay).min().unwrap_or(0);
+        let is_later = |sample: &Sample| {
+            let came = since(sample).wrapping_add(sample.delay);
+            came.wrapping_sub(least) <= u32::MAX / 2
+        };
+        self.latest.len() == SAMPLES && self.latest.iter().all(is_later)
     }
 
     /// The share of the samples that lie below one of them; of those of earlier connections if that
@@ -311,6 +326,23 @@ mod tests {
         assert!(delays.before.is_some());
         acked(&mut delays, 16);
         assert!(delays.before.is_none());
+    }
+
+    #[test]
+    fn a_loss_that_is_known_of_late_has_no_rank() {
+        // Packets of up to 20 ms of jitter overtake each other, ten of them a ms. Which of those that came last
+        // was sent first has taken longest, and says nothing about a packet that was sent long before.
+        let mut delays = DelayAtLoss::default();
+        for came in 0..400 {
+            let jitter = came * 2_654_435_761 % 20;
+            ack(&mut delays, 100 + came / 10 - jitter, 40_000 + jitter * 1_000);
+        }
+        assert!(!delays.on_loss(at(100)) && delays.evidence == 0.0, "{}", delays.evidence);
+        // One that was sent after the first of them has come is theirs.
+        delays.on_loss(at(179));
+        assert_eq!(delays.evidence, 0.0, "nothing has followed it");
+        (0..40).for_each(|n| ack(&mut delays, 180 + n, 40_000));
+        assert!(!delays.on_loss(at(190)) && delays.evidence < 0.0, "{}", delays.evidence);
     }
 
     #[test]

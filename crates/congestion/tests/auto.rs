@@ -133,6 +133,17 @@ fn jitter_that_keeps_order_is_no_queue_on_fast_paths_either() {
     }
 }
 
+/// On fast paths that reorder, a loss is known of long after what was sent next has arrived.
+#[test]
+fn losses_where_packets_overtake_each_other_are_no_load_s() {
+    for (rate, rtt, jitter) in [(50, 40, 6), (50, 40, 12), (190, 70, 2), (190, 70, 12)] {
+        let mut network = Network::new(&[Link::new(rate, rate * 125 * rtt)], 1);
+        network.flow(Auto, &[Path::new(rtt).loss(0.01).jitter(jitter, true)], Duration::ZERO);
+        let share = network.goodput(2, 12)[0][0] / rate as f64;
+        assert!(share >= 0.95, "{rate} Mbit/s, {rtt} ms, jitter {jitter} ms: {share}");
+    }
+}
+
 /// Slow start that jitter has ended goes on once half the load has shown the same delays.
 #[test]
 fn half_the_load_tells_whether_jitter_ended_slow_start() {
