@@ -16,9 +16,8 @@
 //! Losses are counted in bursts, as far as the path is known to lose in bursts by chance. What was
 //! given up without a queue comes back once losses have turned out to be chance.
 //!
-//! docs/decisions/0011-auto-congestion.md, 0014-bursty-loss.md, 0027-losses-come-with-delay.md,
-//! 0036-reductions-taken-back.md and 0042-jitter-that-keeps-order.md have what else was tried, and the
-//! figures.
+//! docs/decisions/0011-auto-congestion.md, 0014-bursty-loss.md, 0027-losses-come-with-delay.md and
+//! 0036-reductions-taken-back.md have what else was tried, and the figures.
 //!
 //! | symbol            | here                 | unit    |
 //! |-------------------|----------------------|---------|
@@ -46,7 +45,6 @@ use crate::{
     loss_floor::LossFloor,
     queueing::Queueing,
     slow_start_rounds::{Round, SlowStartRounds},
-    swing::Swing,
     trial::{Charge, LEAST_BURST, Trial},
 };
 
@@ -69,7 +67,6 @@ pub struct Auto {
     cubic: Cubic,
     base: BaseRtt,
     queueing: Queueing,
-    swing: Swing,
     floor: LossFloor,
     half: HalfLoad,
     chance: Chance,
@@ -77,8 +74,6 @@ pub struct Auto {
     /// Slow start was ended by losses that came with delay or what looked like a queue, or before there was anything
     /// to compare with. It goes on at a loss without a queue once the evidence is below this.
     ended_in_doubt: Option<f32>,
-    /// Slow start was ended by what may be jitter. Whether it goes on is for a probe to say.
-    asks_half: bool,
     /// Boxed, as is what else is seldom there: every path of every connection has a controller.
     trial: Option<Box<Trial>>,
     /// What was given up without a queue.
@@ -103,13 +98,11 @@ impl Auto {
             cubic: Cubic::new(&Config { hystart: false, ..*config }),
             base: BaseRtt::default(),
             queueing: Queueing::default(),
-            swing: Swing::default(),
             floor: LossFloor::default(),
             half: HalfLoad::default(),
             chance: Chance::default(),
             delays: DelayAtLoss::default(),
             ended_in_doubt: None,
-            asks_half: false,
             trial: None,
             appeal: Appeal::default(),
             pardons: PARDONS,
@@ -157,11 +150,9 @@ impl Auto {
         bytes as f64 / self.cubic.config().max_datagram_size as f64
     }
 
-    /// The queue that `delay` shows, without what a low load has as well; `None` before any sample.
+    /// The queue that `delay` shows; `None` before any sample.
     fn queue(&self, delay: Option<Duration>) -> Option<Duration> {
-        let (delay, min) = (delay?, self.base.min()?);
-        let at_low_load = (min + self.swing.most().min(min)).max(self.base.idle().unwrap_or(min));
-        Some(self.queueing.queue(delay, min).min(delay.saturating_sub(at_low_load)))
+        Some(self.queueing.queue(delay?, self.base.min()?))
     }
 
     /// The delay by which losses are judged. In slow start the queue of a round trip's first
@@ -329,14 +320,9 @@ impl Auto {
     }
 
     /// Ends slow start when there is a queue, or nothing more to be had.
-    fn watch_slow_start(&mut self, now: Instant) {
+    fn watch_slow_start(&mut self) {
         let queue = self.queue(self.queueing.recent()).unwrap_or(Duration::ZERO);
         if self.rounds.is_over(self.fills(queue)) {
-            let swing = self.swing.most();
-            if self.rounds.is_doubted() && queue <= swing && self.fills(swing / 2) {
-                self.asks_half = true;
-                self.base.probe_soon(now);
-            }
             self.cubic.leave_first_slow_start();
             self.queueing.forget_rounds();
         }
@@ -419,34 +405,10 @@ impl Auto {
 
     /// Takes slow start up again if it was left for jitter.
     fn confirm_exit(&mut self) {
-        if self.asks_half {
-            return;
-        }
         let queue = self.queue(self.queueing.last_round()).unwrap_or(Duration::ZERO);
         if self.rounds.was_jitter(self.fills(queue)) {
             self.resume_slow_start();
         }
-    }
-
-    /// Looks for RTT_min with half the window now and then, and asks by the way whether slow start was left
-    /// for jitter: half of the load has that as well.
-    fn probe(&mut self, ack: &Ack) {
-        // Who has less to send than the window allows, or has never filled the path, holds no queue
-        // that would hide the route's delay.
-        let slow_start = self.cubic.in_slow_start() || self.rounds.is_doubted();
-        let may_probe = (self.asks_half || self.floor.is_lossy() && !slow_start) && !ack.app_limited;
-        let was_probing = self.base.is_probing();
-        self.base.on_ack(ack, may_probe, self.swing.most());
-        if self.base.is_probing() {
-            return;
-        }
-        if was_probing && core::mem::take(&mut self.asks_half) {
-            if self.rounds.is_doubted() && self.base.idle().is_some() {
-                self.resume_slow_start();
-            }
-            self.rounds.confirm();
-        }
-        self.asks_half &= !ack.app_limited;
     }
 
     fn resume_slow_start(&mut self) {
@@ -467,17 +429,15 @@ impl Controller for Auto {
         self.couple(ack.now, group);
         // What is held lacks data as far as everything else is concerned.
         let ack = &Ack { app_limited: ack.app_limited || self.held.is_some(), ..*ack };
-        self.probe(ack);
+        // Who has less to send than the window allows, or has never filled the path, holds no queue
+        // that would hide the route's delay.
+        let slow_start = self.cubic.in_slow_start() || self.rounds.is_doubted();
+        let may_probe = self.floor.is_lossy() && !slow_start && !ack.app_limited;
+        self.base.on_ack(ack, may_probe);
         self.half.watch(ack.now, self.base.is_probing(), self.packets(self.window()));
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);
         self.delays.on_ack(ack);
         let ended = self.queueing.on_ack(ack);
-        if ended {
-            self.swing.end_round(ack.now, self.cubic.in_slow_start() && !ack.app_limited);
-        }
-        if !ack.rtt.latest.is_zero() {
-            self.swing.on_sample(ack.rtt.latest);
-        }
         self.rounds.on_ack(&Ack { app_limited: self.is_limited(ack), ..*ack });
         if ended {
             self.end_round(ack);
@@ -486,7 +446,7 @@ impl Controller for Auto {
         let app_limited = self.is_limited(ack);
         self.cubic.on_ack(&Ack { app_limited, ..*ack }, group);
         if self.cubic.in_slow_start() && !app_limited {
-            self.watch_slow_start(ack.now);
+            self.watch_slow_start();
         }
     }
 
@@ -511,7 +471,7 @@ impl Controller for Auto {
     fn on_persistent_congestion(&mut self, now: Instant) {
         self.cubic.on_persistent_congestion(now);
         self.base.forget();
-        (self.queueing, self.swing, self.asks_half) = (Queueing::default(), Swing::default(), false);
+        self.queueing = Queueing::default();
         (self.floor, self.half, self.peak) = (LossFloor::default(), HalfLoad::default(), Duration::ZERO);
         (self.chance, self.trial) = (Chance::default(), None);
         (self.delays, self.ended_in_doubt) = (DelayAtLoss::default(), None);
@@ -542,7 +502,7 @@ impl Controller for Auto {
         self.cubic.set_window(window, ssthresh);
         self.trial = None;
         self.appeal.settle();
-        (self.rounds, self.asks_half) = (SlowStartRounds::default(), false);
+        self.rounds = SlowStartRounds::default();
     }
 
     fn window(&self) -> u64 {

@@ -10,12 +10,6 @@
 //!   not our queue that we see. The delay is then RTT_min at once, and the window goes back to
 //!   where the backoffs began.
 //!
-//! What half the load has too is no queue of ours: if round-trip times under half the window are on
-//! average hardly less above RTT_min than under all of it, that mean is the [idle](BaseRtt::idle) delay.
-//! Packets that keep their order wait for the latest of all within the jitter's span, so on a fast
-//! path RTT_min is not seen again. Where half the load leaves a part of it that may well be
-//! jitter, the next probe comes sooner, [`RETRIES`] times.
-//!
 //! # Invariants
 //! A probe ends with the first ACK of a packet sent a round trip after its start.
 
@@ -35,13 +29,6 @@ const NEAR: u64 = 16;
 /// The part of the window that backoffs must have left before the delay is asked whether it
 /// followed.
 const DISPROVED: f64 = 0.25;
-/// Part of the delay above RTT_min from which on it is not our queue, if half the window has it.
-const NOT_OURS: f64 = 0.85;
-/// Part from which on the next probe comes sooner, and how often that may be.
-const UNCLEAR: f64 = 0.25;
-const RETRIES: u8 = 4;
-/// The time to such a probe in round trips, if that is longer.
-const ROUNDS_TO_RETRY: u64 = 10;
 
 /// RTT_min and what is known against it.
 #[derive(Clone, Debug, Default)]
@@ -51,46 +38,25 @@ pub(crate) struct BaseRtt {
     seen_at: Instant,
     /// When the next probe is due; `None` before the first sample.
     due: Option<Instant>,
-    /// Boxed, as it is seldom there: every path of every connection has a controller.
-    probe: Option<Box<Probe>>,
-    /// The mean round-trip time under half the window, if all of it has hardly more.
-    idle: Option<Duration>,
-    /// How many probes have come sooner.
-    retried: u8,
+    probe: Option<Probe>,
     backoffs: Option<Backoffs>,
 }
 
 /// A time with half the window.
 #[derive(Clone, Copy, Debug)]
-struct Probe {
-    /// When it began, or when the first packet was acknowledged that was sent under half the window.
-    since: Instant,
-    /// Round-trip times of what was sent before it.
-    full: Samples,
-    /// Of what was sent under half the window; none while the first of it is on its way.
-    half: Samples,
-}
-
-/// What is kept of samples.
-#[derive(Clone, Copy, Debug, Default)]
-struct Samples {
-    /// Their sum in seconds.
-    sum: f64,
-    number: u32,
-    least: Duration,
-}
-
-impl Samples {
-    fn add(&mut self, sample: Duration) {
-        self.least = if self.number == 0 { sample } else { sample.min(self.least) };
-        self.sum += sample.as_secs_f64();
-        self.number = self.number.saturating_add(1);
-    }
-
-    /// Zero without any.
-    fn mean(&self) -> Duration {
-        Duration::from_secs_f64(self.sum / f64::from(self.number.max(1)))
-    }
+enum Probe {
+    /// What was sent before is still on its way.
+    Drain {
+        /// When the probe began.
+        since: Instant,
+    },
+    /// Samples of packets sent under half the window are collected.
+    Measure {
+        /// When the first of them was acknowledged.
+        since: Instant,
+        /// The smallest sample.
+        min: Duration,
+    },
 }
 
 /// Backoffs in a row that have not shortened the delay.
@@ -106,12 +72,6 @@ impl BaseRtt {
     /// RTT_min; `None` before any sample.
     pub(crate) fn min(&self) -> Option<Duration> {
         self.min
-    }
-
-    /// The mean round-trip time that half the load has as well as all of it; `None` if that has more,
-    /// and before any probe.
-    pub(crate) fn idle(&self) -> Option<Duration> {
-        self.idle
     }
 
     /// Begins with the smallest that earlier connections have seen, which is believed as if this one
@@ -130,9 +90,8 @@ impl BaseRtt {
         self.due = Some(now);
     }
 
-    /// Takes an ACK's sample, if it has one. A probe that is due begins if it `may`. Of the delay above
-    /// RTT_min, `jitter` is known not to be a queue.
-    pub(crate) fn on_ack(&mut self, ack: &Ack, may: bool, jitter: Duration) {
+    /// Takes an ACK's sample, if it has one. A probe that is due begins if it `may`.
+    pub(crate) fn on_ack(&mut self, ack: &Ack, may: bool) {
         let sample = ack.rtt.latest;
         if sample.is_zero() {
             return;
@@ -142,57 +101,34 @@ impl BaseRtt {
             self.seen_at = ack.now;
             ack.now + YOUTH
         });
-        if sample + min / NEAR < min {
-            // A shorter route: what half the load had on the other is nothing to go by.
-            self.idle = None;
-        }
         if sample <= min + min / NEAR {
             self.min = Some(min.min(sample));
             self.seen_at = ack.now;
         }
         if may && self.probe.is_none() && ack.now >= due {
-            self.probe =
-                Some(Box::new(Probe { since: ack.now, full: Samples::default(), half: Samples::default() }));
+            self.probe = Some(Probe::Drain { since: ack.now });
         }
-        self.go_on(ack, jitter);
+        self.go_on(ack);
     }
 
-    fn go_on(&mut self, ack: &Ack, jitter: Duration) {
-        let Some(probe) = &mut self.probe else { return };
+    fn go_on(&mut self, ack: &Ack) {
         let sample = ack.rtt.latest;
-        let is_later = ack.largest_sent_at > probe.since;
-        if probe.half.number == 0 {
-            if is_later {
-                probe.since = ack.now;
-                probe.half.add(sample);
-            } else {
-                probe.full.add(sample);
+        match self.probe {
+            Some(Probe::Drain { since }) if ack.largest_sent_at > since => {
+                self.probe = Some(Probe::Measure { since: ack.now, min: sample });
             }
-        } else {
-            probe.half.add(sample);
-            if is_later {
-                let (full, half) = (probe.full, probe.half);
-                self.end_probe(ack.now, full, half, jitter);
+            Some(Probe::Measure { since, min }) if ack.largest_sent_at <= since => {
+                self.probe = Some(Probe::Measure { since, min: min.min(sample) });
             }
+            Some(Probe::Measure { min, .. }) => self.end_probe(ack.now, min.min(sample)),
+            _ => {}
         }
     }
 
-    /// Half the window has seen `half` where all of it has seen `full`.
-    fn end_probe(&mut self, now: Instant, full: Samples, half: Samples, jitter: Duration) {
+    /// Half the window has seen a delay of `min`.
+    fn end_probe(&mut self, now: Instant, min: Duration) {
         self.probe = None;
-        let min = half.least;
-        let above = |mean: Duration| mean.saturating_sub(self.min.unwrap_or(min));
-        let left = above(half.mean());
-        let is_not_ours = left >= above(full.mean()).mul_f64(NOT_OURS);
-        let is_unclear = !is_not_ours && left >= above(full.mean()).mul_f64(UNCLEAR) && jitter >= left / 2;
-        self.idle = is_not_ours.then_some(half.mean());
-        let wait = if is_unclear && self.retried < RETRIES {
-            self.retried += 1;
-            (YOUTH * (1 << (self.retried - 1))).max(min * ROUNDS_TO_RETRY)
-        } else {
-            LIFETIME.max(min * ROUNDS_BETWEEN)
-        };
-        self.due = Some(now + wait);
+        self.due = Some(now + LIFETIME.max(min * ROUNDS_BETWEEN));
         if now.saturating_duration_since(self.seen_at) > LIFETIME {
             self.replace(now, min);
         }
@@ -245,17 +181,13 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// An ACK that arrives at `now` for what was sent `rtt` ms before, of which `jitter` ms are known to be
-    /// no queue.
-    fn ack_behind(base: &mut BaseRtt, now: u64, rtt: u64, jitter: u64) {
-        let rtt = Rtt { latest: ms(rtt), ..Rtt::default() };
-        let ack = Ack { now: at(now), largest_sent_at: at(now) - rtt.latest, rtt, ..Ack::default() };
-        base.on_ack(&ack, true, ms(jitter));
-    }
-
-    /// The same where no jitter is known of.
+    /// An ACK that arrives at `now` for what was sent `rtt` ms before.
     fn ack(base: &mut BaseRtt, now: u64, rtt: u64) {
-        ack_behind(base, now, rtt, 0);
+        let rtt = Rtt { latest: ms(rtt), ..Rtt::default() };
+        base.on_ack(
+            &Ack { now: at(now), largest_sent_at: at(now) - rtt.latest, rtt, ..Ack::default() },
+            true,
+        );
     }
 
     /// ACKs of `rtt` ms, 10 ms apart, while a probe lasts. Returns how long it did, in ms.
@@ -280,53 +212,6 @@ mod tests {
         let lasts = probe(&mut base, 1_110, 30);
         assert!((60..=100).contains(&lasts), "{lasts}"); // two round trips
         assert_eq!(base.min(), Some(ms(30)));
-    }
-
-    /// A probe at second 2 of a path of 25 ms: round-trip times of `full` ms before it has an effect,
-    /// and of `half` after that.
-    fn probed(full: u64, half: u64) -> BaseRtt {
-        let mut base = BaseRtt::default();
-        ack(&mut base, 100, 25);
-        ack(&mut base, 2_000, full);
-        for now in (2_010..2_500).step_by(10) {
-            if base.is_probing() {
-                ack(&mut base, now, if now <= 2_000 + full { full } else { half });
-            }
-        }
-        base
-    }
-
-    #[test]
-    fn what_half_the_load_has_as_well_is_no_queue_of_ours() {
-        assert_eq!(probed(50, 48).idle(), Some(ms(48)));
-        assert_eq!(probed(50, 25).idle(), None, "half the load has emptied it");
-        assert_eq!(probed(50, 38).idle(), None, "or half of it, where another has the other half");
-    }
-
-    #[test]
-    fn a_shorter_route_has_no_idle_delay_yet() {
-        let mut base = probed(50, 48);
-        ack(&mut base, 3_000, 24);
-        assert!(base.idle().is_some());
-        ack(&mut base, 3_010, 20);
-        assert_eq!(base.idle(), None);
-    }
-
-    #[test]
-    fn what_half_the_load_has_taken_away_in_part_is_asked_again_soon_if_it_may_be_jitter() {
-        let probes = |half, jitter| {
-            let mut base = BaseRtt::default();
-            ack(&mut base, 100, 25);
-            let mut probes = 0;
-            for now in (2_000..40_000).step_by(100) {
-                let was_probing = base.is_probing();
-                ack_behind(&mut base, now, if was_probing { half } else { 50 }, jitter);
-                probes += u32::from(base.is_probing() && !was_probing);
-            }
-            probes
-        };
-        assert_eq!([probes(38, 7), probes(38, 6)], [7, 4], "four of them soon");
-        assert_eq!([probes(25, 7), probes(48, 20)], [4, 4], "which it is or not for sure");
     }
 
     #[test]

@@ -155,8 +155,7 @@ impl Controller for Ctcp {
     fn on_ack(&mut self, ack: &Ack, _group: &[PathWindow]) {
         self.window.note_ack(ack);
         // Half a window in slow start would look like a link that is full.
-        let may_probe = !ack.app_limited && !self.window.in_slow_start();
-        self.base.on_ack(ack, may_probe, Duration::ZERO);
+        self.base.on_ack(ack, !ack.app_limited && !self.window.in_slow_start());
         let ended = self.queueing.on_ack(ack);
         self.rounds.on_ack(ack);
         if ended {

@@ -56,7 +56,6 @@ mod queueing;
 mod recovery_period;
 mod registry;
 mod slow_start_rounds;
-mod swing;
 #[cfg(test)]
 mod test_loop;
 mod trial;

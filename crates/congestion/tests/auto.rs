@@ -117,22 +117,6 @@ fn jitter_does_not_starve() {
     }
 }
 
-/// Packets that keep their order wait for the latest within the jitter's span. The more of them there are,
-/// the more alike are their delays, and the more that looks like a queue that stands.
-#[test]
-fn jitter_that_keeps_order_is_no_queue_on_fast_paths_either() {
-    for (rate, rtt, jitter) in [(100, 20, 6), (100, 70, 12), (300, 30, 6)] {
-        for (loss, least) in [(0.0, 0.95), (0.005, 0.8)] {
-            let mut network = Network::new(&[Link::new(rate, rate * 125 * rtt)], 1);
-            network.flow(Auto, &[Path::new(rtt).loss(loss).jitter(jitter, false)], Duration::ZERO);
-            let (early, late) = (network.goodput(2, 10)[0][0], network.goodput(10, 30)[0][0]);
-            let path = format!("{rate} Mbit/s, {rtt} ms, jitter {jitter} ms, loss {loss}: {early}, {late}");
-            assert!(late >= least * rate as f64, "{path}");
-            assert!(loss > 0.0 || early >= least * rate as f64, "{path}");
-        }
-    }
-}
-
 /// On fast paths that reorder, a loss is known of long after what was sent next has arrived.
 #[test]
 fn losses_where_packets_overtake_each_other_are_no_load_s() {
@@ -142,15 +126,6 @@ fn losses_where_packets_overtake_each_other_are_no_load_s() {
         let share = network.goodput(2, 12)[0][0] / rate as f64;
         assert!(share >= 0.95, "{rate} Mbit/s, {rtt} ms, jitter {jitter} ms: {share}");
     }
-}
-
-/// Slow start that jitter has ended goes on once half the load has shown the same delays.
-#[test]
-fn half_the_load_tells_whether_jitter_ended_slow_start() {
-    let mut network = Network::new(&[Link::new(300, 300 * 125 * 100)], 1);
-    network.flow(Auto, &[Path::new(100).jitter(25, false)], Duration::ZERO);
-    let rate = network.goodput(2, 10)[0][0];
-    assert!(rate >= 0.9 * 300.0, "{rate}");
 }
 
 /// A sender on a busy machine sends in bursts, and the queue that overflows is empty in between: no
