@@ -127,25 +127,31 @@ impl DelayAtLoss {
         self.before = before.enough().map(|_| Box::new(*before));
     }
 
-    /// What was sent first from `lost_at` on and came through.
+    /// What was sent first from `lost_at` on and came through; `None` if nothing has, or too much since.
     fn next(&self, lost_at: u32) -> Option<Sample> {
         let since = |sample: &Sample| sample.sent_at.wrapping_sub(lost_at);
-        if self.is_forgotten(since) {
+        let is_later = |sample: &Sample| since(sample) <= u32::MAX / 2;
+        if self.overtakes() && self.is_forgotten(lost_at) {
             return None;
         }
-        self.latest.iter().copied().filter(|s| since(s) <= u32::MAX / 2).min_by_key(|s| since(s))
+        self.latest.iter().copied().filter(is_later).min_by_key(|s| since(s))
     }
 
-    /// Whether what came through next after a loss may have been pushed out since: all that is left came
-    /// later than it can have. Where packets overtake each other, that of these which was sent first is the
-    /// one that took longest, whatever took the lost one.
-    fn is_forgotten(&self, since: impl Fn(&Sample) -> u32) -> bool {
+    /// Whether packets are known to overtake each other. That of the latest which was sent first is then the one
+    /// that took longest, whatever took one that was lost long before.
+    fn overtakes(&self) -> bool {
+        let (last, first) = self.latest.split_at(usize::from(self.oldest));
+        let came = first.iter().chain(last);
+        let is_overtaken =
+            |(one, next): (&Sample, &Sample)| next.sent_at.wrapping_sub(one.sent_at) > u32::MAX / 2;
+        self.latest.len() == SAMPLES && came.clone().zip(came.skip(1)).any(is_overtaken)
+    }
+
+    /// Whether all of the latest came so late that what came first after a loss may have been pushed out since.
+    fn is_forgotten(&self, lost_at: u32) -> bool {
         let least = self.latest.iter().map(|sample| sample.delay).min().unwrap_or(0);
-        let is_later = |sample: &Sample| {
-            let came = since(sample).wrapping_add(sample.delay);
-            came.wrapping_sub(least) <= u32::MAX / 2
-        };
-        self.latest.len() == SAMPLES && self.latest.iter().all(is_later)
+        let came = |sample: &Sample| sample.sent_at.wrapping_sub(lost_at).wrapping_add(sample.delay);
+        self.latest.iter().all(|sample| came(sample).wrapping_sub(least) <= u32::MAX / 2)
     }
 
     /// The share of the samples that lie below one of them; of those of earlier connections if that
