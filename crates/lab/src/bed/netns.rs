@@ -63,8 +63,9 @@ impl Namespace {
     /// Ends every process in it but this one: also those that programs have started and left behind,
     /// whatever group or session they are in.
     pub(crate) fn end_processes(&self) {
-        // Some may be about to start others.
-        for _ in 0..20 {
+        // Some may be about to start others, and on a busy machine it takes them a while to be gone. What is stuck
+        // in the kernel is not waited for without end.
+        for _ in 0..400 {
             let found = self.processes();
             if found.is_empty() {
                 return;
