@@ -11,10 +11,18 @@ use nix::{
 };
 use serde_json::Value;
 
-/// Runs a plan with this program, or says why it cannot be. It succeeds if anything was measured.
-fn run(plan: &str, more: &[&str]) -> Option<Vec<Value>> {
+/// Whether a lab can be made here; if not, the reason is said aloud.
+fn has_lab() -> bool {
     if let Err(reason) = lab::available() {
         let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return false;
+    }
+    true
+}
+
+/// Runs a plan with this program, or says why it cannot be. It succeeds if anything was measured.
+fn run(plan: &str, more: &[&str]) -> Option<Vec<Value>> {
+    if !has_lab() {
         return None;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -106,8 +114,7 @@ fn execute(program: &mut Command, script: &str) -> (Child, BufReader<std::proces
 /// A window that is closed ends the lab in good order; what a killed one leaves is ended by the next.
 #[test]
 fn nothing_is_left_of_a_lab_without_a_terminal_or_that_is_killed() {
-    if let Err(reason) = lab::available() {
-        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+    if !has_lab() {
         return;
     }
     // Whoever started this test under nohup has it ignore the signal, and what it starts as well.
@@ -134,8 +141,7 @@ fn nothing_is_left_of_a_lab_without_a_terminal_or_that_is_killed() {
 /// The exit code tells that somebody stopped it, and the folder that was made for its results goes.
 #[test]
 fn a_lab_that_is_stopped_publishes_nothing() {
-    if let Err(reason) = lab::available() {
-        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+    if !has_lab() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -174,8 +180,7 @@ fn a_lab_that_is_stopped_publishes_nothing() {
 /// Ctrl-C is typed for the command, which may say its last words and end as it likes.
 #[test]
 fn what_is_typed_is_for_the_command() {
-    if let Err(reason) = lab::available() {
-        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+    if !has_lab() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
