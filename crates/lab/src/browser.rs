@@ -143,9 +143,8 @@ impl Browser {
         let mut command = Command::new("node");
         command.arg(&site.script).arg("load").arg(words.to_string()).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let started = namespace.run(|| command.spawn())?;
+        let started = directory.spawn(&mut command, namespace)?;
         let mut child = started.map_err(LabError::system("start the browser's driver"))?;
-        directory.remember(child.id());
         let (Some(orders), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(failure("it has no pipes".to_owned()));
         };

@@ -1,13 +1,15 @@
 //! What a run keeps outside its own memory, and how the next run removes what a killed one left.
 //!
-//! `/run/mendpath-lab/PID-START/` holds a run's temporary files and, in `processes`, the processes
+//! `/run/mendpath-lab/PID-START-N/` holds a run's temporary files and, in `processes`, the processes
 //! it has started. A process is known by its number and its start time, since numbers are used
-//! again; with it goes whatever else is in the namespace in which it began.
+//! again; with it goes whatever else is in the namespace in which it began. What a run has started
+//! and had no time to write down is known by the directory's name in its environment.
 
 use std::{
-    fs,
-    io::Write as _,
+    fs::{self, File},
+    io::{self, Write as _},
     path::{Path, PathBuf},
+    process::{Child, Command},
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -16,9 +18,12 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{LabError, bed::Namespace};
+use crate::{LabError, bed::Namespace, processes};
 
 const BASE: &str = "/run/mendpath-lab";
+
+/// The variable by which a process tells the run that started it.
+const VARIABLE: &str = "MENDPATH_LAB_RUN";
 
 /// A run's directory, removed when this is dropped.
 pub(crate) struct RunDirectory {
@@ -47,12 +52,28 @@ impl RunDirectory {
         Ok(path)
     }
 
-    /// Remembers a process, in case this run is killed.
-    pub(crate) fn remember(&self, pid: u32) {
+    /// Starts a program in a namespace. If this run is killed, the next one ends it.
+    ///
+    /// # Errors
+    /// [`LabError::System`] if the namespace cannot be entered; within, that it cannot be started.
+    pub(crate) fn spawn(
+        &self,
+        command: &mut Command,
+        namespace: &Namespace,
+    ) -> Result<io::Result<Child>, LabError> {
+        command.env(VARIABLE, self.path.file_name().unwrap_or_default());
+        let child = namespace.run(|| command.spawn())?;
+        if let Ok(child) = &child {
+            self.remember(child.id());
+        }
+        Ok(child)
+    }
+
+    /// Best effort: it only helps the next run.
+    fn remember(&self, pid: u32) {
         let Some(start) = start_time(pid) else { return };
         let namespace = Namespace::of(pid).map_or(0, |namespace| namespace.number());
         let file = fs::OpenOptions::new().create(true).append(true).open(self.path.join("processes"));
-        // Best effort: it only helps the next run.
         let _ = file.and_then(|mut file| writeln!(file, "{pid} {start} {namespace}"));
     }
 }
@@ -65,32 +86,45 @@ impl Drop for RunDirectory {
     }
 }
 
-/// Ends the processes of dead runs and removes their directories.
+/// Ends the processes of dead runs and removes their directories. Who comes second waits: when this
+/// returns, nothing is left of them.
 fn sweep(base: &Path) {
-    let Ok(entries) = fs::read_dir(base) else { return };
-    for entry in entries.flatten() {
+    let Ok(lock) = File::open(base) else { return };
+    let _ = lock.lock();
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let mut numbers = name.to_str().unwrap_or_default().split('-').map(str::parse::<u64>);
         let (Some(Ok(pid)), Some(Ok(start))) = (numbers.next(), numbers.next()) else { continue };
         if start_time(pid as u32) == Some(start) {
             continue;
         }
-        let processes = fs::read_to_string(entry.path().join("processes")).unwrap_or_default();
-        for line in processes.lines() {
-            let mut numbers = line.split(' ').map_while(|number| number.parse::<u64>().ok());
-            if let (Some(pid), start @ Some(_)) = (numbers.next(), numbers.next())
-                && start_time(pid as u32) == start
-            {
-                let still = Namespace::of(pid as u32).filter(|still| numbers.next() == Some(still.number()));
-                let _ = killpg(Pid::from_raw(pid as i32), Signal::SIGKILL);
-                // A process may have moved to one that is not ours to end.
-                if let Some(namespace) = still {
-                    namespace.end_processes();
-                }
-            }
-        }
+        let written = fs::read_to_string(entry.path().join("processes")).unwrap_or_default();
+        written.lines().for_each(end);
+        let variable = format!("{VARIABLE}={}", name.display());
+        processes::end(|process| has_variable(process, &variable));
         let _ = fs::remove_dir_all(entry.path());
     }
+}
+
+/// Ends a process that a dead run has written down, and whatever else is in its namespace.
+fn end(line: &str) {
+    let mut numbers = line.split(' ').map_while(|number| number.parse::<u64>().ok());
+    let (Some(pid), start @ Some(_)) = (numbers.next(), numbers.next()) else { return };
+    if start_time(pid as u32) != start {
+        return;
+    }
+    let still = Namespace::of(pid as u32).filter(|still| numbers.next() == Some(still.number()));
+    let _ = killpg(Pid::from_raw(pid as i32), Signal::SIGKILL);
+    // A process may have moved to one that is not ours to end.
+    if let Some(namespace) = still {
+        namespace.end_processes();
+    }
+}
+
+/// Whether a process was started with `variable` in its environment; one that has ended has none.
+fn has_variable(process: Pid, variable: &str) -> bool {
+    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|found| found == variable.as_bytes())
 }
 
 /// When a process started, in ticks since boot; `None` if there is none of this number.
@@ -103,6 +137,8 @@ fn start_time(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
 
     #[test]
@@ -123,6 +159,23 @@ mod tests {
         fs::write(dead.join("processes"), format!("{own} {}\nnonsense\n", start + 1)).unwrap();
         sweep(&base);
         assert!(alive.exists() && !dead.exists() && other.exists());
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    /// It was killed before it could write that down.
+    #[test]
+    fn what_a_dead_run_has_just_started_is_ended() {
+        let own = std::process::id();
+        let base = std::env::temp_dir().join(format!("lab-sweep-written-{own}"));
+        let dead = format!("{own}-{}-0", start_time(own).unwrap() + 1);
+        fs::create_dir_all(base.join(&dead)).unwrap();
+        let start = |run: &str| Command::new("sleep").arg("1000").env(VARIABLE, run).spawn().unwrap();
+        let (mut left, mut others) = (start(&dead), start(&format!("{dead}0")));
+        sweep(&base);
+        assert_eq!(left.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+        assert_eq!(others.try_wait().unwrap(), None);
+        others.kill().unwrap();
+        others.wait().unwrap();
         fs::remove_dir_all(base).unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     fs,
     io::{self, BufRead as _, BufReader, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -15,7 +15,7 @@ use nix::{
 };
 use units::Duration;
 
-use crate::{LabError, bed::Namespace, leftovers::RunDirectory};
+use crate::{LabError, bed::Namespace, leftovers::RunDirectory, processes};
 
 /// Lines of output that are kept, and bytes of each.
 const LINES: usize = 30;
@@ -52,14 +52,13 @@ impl Process {
         let mut command = Command::new(program);
         command.args(arguments).process_group(0).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = namespace.run(|| command.spawn())?.map_err(|error| LabError::Contender {
+        let mut child = directory.spawn(&mut command, namespace)?.map_err(|error| LabError::Contender {
             contender: program.to_owned(),
             reason: match error.kind() {
                 io::ErrorKind::NotFound => format!("there is no such program. {install}"),
                 _ => format!("it cannot be started: {error}. {install}"),
             },
         })?;
-        directory.remember(child.id());
         let output = Output::default();
         // Only the first line of stdout is ever asked for; both go into the last lines.
         if let Some(stdout) = child.stdout.take() {
@@ -126,13 +125,11 @@ impl Process {
     /// The processes of the program's group: where they are described, and the ticks they have spent.
     fn group(&self) -> impl Iterator<Item = (PathBuf, u64)> {
         let group = self.child.id();
-        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-        processes
-            .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()))
-            .filter_map(move |entry| {
-                let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-                Some((entry.path(), ticks_of_group(&stat, group)?))
-            })
+        processes::all().filter_map(move |process| {
+            let path = Path::new("/proc").join(process.to_string());
+            let stat = fs::read_to_string(path.join("stat")).ok()?;
+            Some((path, ticks_of_group(&stat, group)?))
+        })
     }
 }
 

@@ -121,9 +121,8 @@ fn foreground(
     let (program, arguments) = words.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
     let mut command = std::process::Command::new(program);
     command.args(arguments);
-    let child = namespace.run(|| command.spawn())?;
+    let child = directory.spawn(&mut command, namespace)?;
     let child = child.map_err(LabError::system(format!("start `{program}`")))?;
-    directory.remember(child.id());
     Ok(Foreground(child))
 }
 

@@ -9,15 +9,10 @@ use std::{
     },
 };
 
-use nix::{
-    sched::{CloneFlags, setns, unshare},
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sched::{CloneFlags, setns, unshare};
 use tun_rs::DeviceBuilder;
-use units::Duration;
 
-use crate::{LabError, clock};
+use crate::{LabError, processes};
 
 /// A network namespace. It lives as long as this, or a process or socket in it.
 #[derive(Debug)]
@@ -63,31 +58,12 @@ impl Namespace {
     /// Ends every process in it but this one: also those that programs have started and left behind,
     /// whatever group or session they are in.
     pub(crate) fn end_processes(&self) {
-        // Some may be about to start others, and on a busy machine it takes them a while to be gone. What is stuck
-        // in the kernel is not waited for without end.
-        for _ in 0..400 {
-            let found = self.processes();
-            if found.is_empty() {
-                return;
-            }
-            for process in found {
-                let _ = kill(process, Signal::SIGKILL);
-            }
-            clock::pause(Duration::from_millis(5));
-        }
-    }
-
-    /// The processes in it but this one; those that have ended are in no namespace any more.
-    fn processes(&self) -> Vec<Pid> {
-        let Ok(own) = self.0.metadata() else { return Vec::new() };
-        let is_here = |number: &i32| {
-            let of = fs::metadata(format!("/proc/{number}/ns/net"));
+        let Ok(own) = self.0.metadata() else { return };
+        processes::end(|process| {
+            // What has ended is in no namespace any more.
+            let of = fs::metadata(format!("/proc/{process}/ns/net"));
             of.is_ok_and(|of| (of.dev(), of.ino()) == (own.dev(), own.ino()))
-        };
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let others = numbers.filter(|number| number.unsigned_abs() != std::process::id());
-        others.filter(is_here).map(Pid::from_raw).collect()
+        });
     }
 
     /// Joins it with another by a pair of devices of the kernel's, both called `name` and down.
