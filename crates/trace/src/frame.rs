@@ -1,5 +1,5 @@
-//! From a captured frame to a TCP segment: link layer, VLAN tags, IP with its extensions, TCP. The
-//! headers are etherparse's business; what is here copes with frames that the capture cut off.
+//! From a captured frame to a TCP segment: link layer, VLAN tags, PPPoE, MPLS, IP with its extensions,
+//! TCP. The headers are etherparse's business; what is here copes with frames that the capture cut off.
 
 use std::net::IpAddr;
 
@@ -51,7 +51,10 @@ pub(crate) enum Skipped {
 
 /// The TCP segment in `frame`, which had `wire_bytes` on the wire.
 pub(crate) fn dissect(link: LinkLayer, frame: &[u8], wire_bytes: u32) -> Result<Segment, Skipped> {
-    let sliced = slice(link, frame)?;
+    let mut sliced = slice(link, frame)?;
+    if let Some(packet) = carried(&sliced) {
+        sliced = LaxSlicedPacket::from_ip(packet).map_err(|_| Skipped::NotTcp)?;
+    }
     let (ends, ip_start, ip_bytes, ident) = match sliced.net.as_ref() {
         Some(LaxNetSlice::Ipv4(ip)) => {
             let header = ip.header();
@@ -105,6 +108,23 @@ fn slice(link: LinkLayer, frame: &[u8]) -> Result<LaxSlicedPacket<'_>, Skipped> 
             LaxSlicedPacket::from_ip(rest).map_err(|_| Skipped::NotTcp)
         }
         LinkLayer::Other(_) => Err(Skipped::NotTcp),
+    }
+}
+
+/// What a session of PPPoE (RFC 2516 section 4) or MPLS (RFC 3032 section 2.1) carries, if that may be IP.
+fn carried<'a>(outer: &LaxSlicedPacket<'a>) -> Option<&'a [u8]> {
+    let outer = outer.ether_payload()?;
+    match outer.ether_type.0 {
+        0x8864 => {
+            let (header, rest) = outer.payload.split_at_checked(8)?;
+            // PPP's protocol numbers of IPv4 and IPv6.
+            matches!(header, [0x11, 0, .., 0, 0x21 | 0x57]).then_some(rest)
+        }
+        0x8847 => {
+            let labels = outer.payload.chunks_exact(4).position(|label| label[2] & 1 == 1)? + 1;
+            Some(&outer.payload[4 * labels..])
+        }
+        _ => None,
     }
 }
 

@@ -25,18 +25,30 @@ pub enum Link {
     Ethernet,
     Vlan,
     DoubleVlan,
+    /// A session of PPPoE on a VLAN.
+    PppoeVlan,
+    /// Two labels.
+    Mpls,
     Cooked,
     Cooked2,
     Raw,
 }
 
 impl Link {
-    pub const ALL: [Self; 6] =
-        [Self::Ethernet, Self::Vlan, Self::DoubleVlan, Self::Cooked, Self::Cooked2, Self::Raw];
+    pub const ALL: [Self; 8] = [
+        Self::Ethernet,
+        Self::Vlan,
+        Self::DoubleVlan,
+        Self::PppoeVlan,
+        Self::Mpls,
+        Self::Cooked,
+        Self::Cooked2,
+        Self::Raw,
+    ];
 
     pub fn number(self) -> u32 {
         match self {
-            Self::Ethernet | Self::Vlan | Self::DoubleVlan => 1,
+            Self::Ethernet | Self::Vlan | Self::DoubleVlan | Self::PppoeVlan | Self::Mpls => 1,
             Self::Cooked => 113,
             Self::Cooked2 => 276,
             Self::Raw => 101,
@@ -44,9 +56,10 @@ impl Link {
     }
 
     fn header(self, ether_type: u16) -> Vec<u8> {
+        let is_v4 = ether_type == 0x0800;
         let ether_type = ether_type.to_be_bytes();
         let mut out = match self {
-            Self::Ethernet | Self::Vlan | Self::DoubleVlan => vec![2; 12],
+            Self::Ethernet | Self::Vlan | Self::DoubleVlan | Self::PppoeVlan | Self::Mpls => vec![2; 12],
             Self::Cooked => vec![0; 14],
             Self::Cooked2 => return [&ether_type[..], &[0; 18]].concat(),
             Self::Raw => return Vec::new(),
@@ -54,6 +67,15 @@ impl Link {
         match self {
             Self::Vlan => out.extend([0x81, 0, 0, 7]),
             Self::DoubleVlan => out.extend([0x88, 0xa8, 0, 9, 0x81, 0, 0, 7]),
+            Self::PppoeVlan => {
+                let protocol = if is_v4 { 0x21 } else { 0x57 };
+                out.extend([0x81, 0, 0, 7, 0x88, 0x64, 0x11, 0, 0, 1, 0, 99, 0, protocol]);
+                return out;
+            }
+            Self::Mpls => {
+                out.extend([0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64]);
+                return out;
+            }
             _ => {}
         }
         out.extend(ether_type);
