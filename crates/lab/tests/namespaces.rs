@@ -17,7 +17,7 @@ const PLAN: &str = r#"
     size = "40kB"
     count = 3
     [[bulk]]
-    size = "2MB"
+    size = "8MB"
     limit = "10s"
 "#;
 
@@ -52,7 +52,7 @@ fn kernels_meet_the_links_and_missing_programs_are_named() {
     assert!(report.rows[3].error.as_ref().unwrap().contains("there is no such program"));
     assert!(report.rows[4].error.as_ref().unwrap().contains("kcptun"), "the adapters that exist are named");
     let bulk = &report.rows[7];
-    assert_eq!(bulk.payload_bytes, 2_000_000);
+    assert_eq!(bulk.payload_bytes, 8_000_000);
     assert!(bulk.mptcp.unwrap().joins >= 1, "{bulk:?}");
     assert!(bulk.paths.iter().all(|path| path.down_bytes > 100_000), "both sub-flows carry data: {bulk:?}");
 }
