@@ -92,9 +92,9 @@ struct Round<'a> {
 struct Losses {
     bytes: u64,
     newest: Option<Instant>,
-    /// Whether one of the path's largest datagrams is among them, or one that every path should
-    /// carry.
-    full: bool,
+    /// The smallest of the path's largest datagrams among them, in bytes.
+    full: Option<u16>,
+    /// Whether one that every path should carry is among them.
     base: bool,
 }
 
@@ -171,7 +171,9 @@ impl LossRecovery {
             let Some(packet) = space.remove(number, Removed::Lost) else { continue };
             let kind = self.judge_loss(round, &packet);
             if kind == LossKind::OnPath {
-                losses.full |= self.measured.mtu.is_full(packet.size);
+                if self.measured.mtu.is_full(packet.size) {
+                    losses.full = Some(losses.full.map_or(packet.size, |least| least.min(packet.size)));
+                }
                 losses.base |= mtu::is_base(packet.size);
                 losses.bytes += u64::from(packet.size);
                 losses.newest = losses.newest.max(Some(packet.sent_at));
@@ -251,7 +253,7 @@ impl LossRecovery {
         let reduced = measured.controller.window() < window;
         self.thresholds.on_lost(now, largest_sent_at);
         let event = self.event.on_lost(packets, reduced);
-        if full && measured.mtu.on_full_lost(now) {
+        if full.is_some_and(|size| measured.mtu.on_full_lost(now, size)) {
             measured.tell_mtu();
         }
         (event, base && measured.mtu.on_base_lost())

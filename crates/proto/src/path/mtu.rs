@@ -34,7 +34,7 @@ const SEARCH_AGAIN: Duration = Duration::from_secs(600);
 const BLACK_HOLE_PAUSE: Duration = Duration::from_secs(60);
 /// Probe timeouts in a row after which large datagrams are suspected to vanish.
 const BLACK_HOLE_TIMEOUTS: u32 = 3;
-/// Rounds of loss detection with full datagrams and none that arrived in between, for the same
+/// Rounds of loss detection with full datagrams and none as large that arrived in between, for the same
 /// suspicion. One is enough if it took a small probe to hear from the path again.
 const BLACK_HOLE_ROUNDS: u8 = 3;
 /// Data packets leave room for the repair extension: a little less than the largest size is full
@@ -76,8 +76,10 @@ pub(crate) struct MtuSearch {
     in_flight: bool,
     /// The search rests until then.
     search_again_at: Option<Instant>,
-    /// Rounds of loss detection with full datagrams since one arrived.
+    /// Rounds of loss detection with full datagrams since one of their sizes arrived.
     full_lost: u8,
+    /// The smallest of those sizes.
+    least_lost: u16,
     /// A probe timeout was answered with small datagrams since then.
     small_probe: bool,
     /// Rounds of loss detection with datagrams of about [`BASE`] bytes since one arrived.
@@ -98,6 +100,7 @@ impl MtuSearch {
             in_flight: false,
             search_again_at: None,
             full_lost: 0,
+            least_lost: LARGEST,
             small_probe: false,
             base_lost: 0,
         }
@@ -146,7 +149,10 @@ impl MtuSearch {
     /// A datagram of `size` bytes arrived; returns whether the MTU has grown.
     pub(crate) fn on_delivered(&mut self, now: Instant, size: u16) -> bool {
         if self.is_full(size) {
-            (self.full_lost, self.small_probe) = (0, false);
+            self.small_probe = false;
+        }
+        if size >= self.least_lost {
+            (self.full_lost, self.least_lost) = (0, LARGEST);
         }
         if is_base(size) {
             self.base_lost = 0;
@@ -218,15 +224,16 @@ impl MtuSearch {
         self.too_large = self.too_large.min(self.bound + 1);
     }
 
-    /// Whether a datagram of `size` bytes would vanish with the largest ones.
+    /// Whether a datagram of `size` bytes may vanish with the largest ones.
     pub(crate) fn is_full(&self, size: u16) -> bool {
-        self.current > BASE && size.saturating_add(NEARLY_FULL) >= self.current
+        size > BASE && self.current > BASE && size.saturating_add(NEARLY_FULL) >= self.current
     }
 
-    /// Full datagrams were declared lost, since later ones arrived; returns whether the MTU has
-    /// shrunk.
-    pub(crate) fn on_full_lost(&mut self, now: Instant) -> bool {
+    /// Full datagrams were declared lost, since later ones arrived, the smallest of them of `size` bytes;
+    /// returns whether the MTU has shrunk.
+    pub(crate) fn on_full_lost(&mut self, now: Instant, size: u16) -> bool {
         self.full_lost = self.full_lost.saturating_add(1);
+        self.least_lost = self.least_lost.min(size);
         let rounds = if self.small_probe { 1 } else { BLACK_HOLE_ROUNDS };
         self.full_lost >= rounds && self.shrink(now)
     }
@@ -264,7 +271,7 @@ impl MtuSearch {
             return false;
         }
         self.current = BASE;
-        (self.in_flight, self.full_lost, self.small_probe) = (false, 0, false);
+        (self.in_flight, self.full_lost, self.least_lost, self.small_probe) = (false, 0, LARGEST, false);
         self.search_again_at = Some(now + BLACK_HOLE_PAUSE);
         true
     }
@@ -334,15 +341,31 @@ mod tests {
         assert!(mtu.on_silence(NOW, 3) && !mtu.on_silence(NOW, 4));
         assert_eq!((mtu.current(), mtu.due(NOW, ROOM)), (1_200, None));
         assert_eq!(search(&mut mtu, NOW + BLACK_HOLE_PAUSE, 1_452).0, 1_452);
-        assert!(!mtu.on_full_lost(NOW) && !mtu.on_full_lost(NOW));
+        assert!(!mtu.on_full_lost(NOW, 1_404) && !mtu.on_full_lost(NOW, 1_452));
         assert!(!mtu.on_delivered(NOW, 1_404), "one that arrives clears the suspicion");
-        assert!(!mtu.on_full_lost(NOW) && !mtu.on_full_lost(NOW));
-        assert!(!mtu.on_delivered(NOW, 1_200), "a small one does not");
-        assert!(mtu.on_full_lost(NOW));
+        assert!(!mtu.on_full_lost(NOW, 1_404) && !mtu.on_full_lost(NOW, 1_452));
+        assert!(!mtu.on_delivered(NOW, 1_403), "a smaller one does not");
+        assert!(mtu.on_full_lost(NOW, 1_452));
         assert_eq!(mtu.current(), 1_200);
         let mut mtu = MtuSearch::new(1_452, 1_452);
         assert_eq!((mtu.probe_size(1), mtu.probe_size(2)), (1_452, 1_200));
-        assert!(mtu.on_full_lost(NOW), "only the small probe was answered");
+        assert!(mtu.on_full_lost(NOW, 1_452), "only the small probe was answered");
+    }
+
+    /// The small probe is nearly as large, and what gets through may be larger.
+    #[test]
+    fn a_black_hole_close_above_the_base_is_found() {
+        let mut mtu = MtuSearch::new(1_252, 1_252);
+        assert_eq!(mtu.probe_size(2), 1_200);
+        assert!(!mtu.on_delivered(NOW, 1_200));
+        assert!(mtu.on_full_lost(NOW, 1_252), "only the small probe was answered");
+        let mut mtu = MtuSearch::new(1_252, 1_252);
+        for _ in 0..2 {
+            assert!(!mtu.on_full_lost(NOW, 1_252));
+            assert!(!mtu.on_delivered(NOW, 1_213));
+        }
+        assert!(mtu.on_full_lost(NOW, 1_252));
+        assert!(!mtu.is_full(1_252), "what is still under way says nothing of smaller ones");
     }
 
     #[test]
