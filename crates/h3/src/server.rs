@@ -2,10 +2,10 @@
 
 use std::{
     error::Error,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -18,7 +18,10 @@ use h3::{
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use mendpath::VarInt;
-use tokio::time::{Instant, error::Elapsed, sleep_until, timeout};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, error::Elapsed, sleep_until, timeout},
+};
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
@@ -78,6 +81,9 @@ const FRAME_FACTOR: u64 = 2;
 pub struct Server {
     limits: Limits,
 }
+
+/// Where a response goes.
+type Sending = RequestStream<SendStream<Bytes>, Bytes>;
 
 /// What became of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -243,19 +249,19 @@ async fn serve_request<S, B>(
     books.on_over(outcome);
 }
 
-/// `patience` begins when the future has to wait.
-async fn within<F: Future>(patience: Duration, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = pin!(future);
-    match std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
-        Poll::Ready(output) => Ok(output),
-        Poll::Pending => timeout(patience, future).await,
+/// `patience` begins when the future has to wait. It is pinned by who calls, since a future that is passed on takes
+/// its size twice, and some are large.
+async fn within<F: Future>(patience: Duration, mut future: Pin<&mut F>) -> Result<F::Output, Elapsed> {
+    if let Poll::Ready(output) = std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+        return Ok(output);
     }
+    timeout(patience, future).await
 }
 
 async fn outcome_of<S, B>(
     resolver: RequestResolver<Connection, Bytes>,
     accepted: Accepted,
-    mut service: S,
+    service: S,
     books: &Books,
 ) -> Outcome
 where
@@ -264,65 +270,20 @@ where
     B: http_body::Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let (limits, refused) = (&books.limits, &books.refused);
     let Accepted { id, mut end, whole, early } = accepted;
     let mut sending = None;
-    let answered = async {
-        let (request, stream) = match within(limits.head, resolver.resolve_request()).await {
-            Ok(Ok(resolved)) => resolved,
-            Ok(Err(StreamError::HeaderTooBig { .. })) => {
-                refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-                return Outcome::Answered;
-            }
-            Ok(Err(StreamError::StreamError { code: Code::H3_MESSAGE_ERROR, .. })) => {
-                refused(StatusCode::BAD_REQUEST);
-                return Outcome::Cancelled;
-            }
-            _ => return Outcome::Cancelled,
-        };
-        whole.store(false, Ordering::Release);
-        let (send, mut recv) = stream.split();
-        let send = sending.insert(send);
-        let bodiless = request.method() == Method::HEAD;
-        let Ok(length) = length(request.headers()) else {
-            refused(StatusCode::BAD_REQUEST);
-            recv.stop_sending(Code::H3_MESSAGE_ERROR);
-            send.stop_stream(Code::H3_MESSAGE_ERROR);
-            return Outcome::Cancelled;
-        };
-        let (mut body, malformed) = Body::new(recv, length, limits.body);
-        body.look().await;
-        let mut request = request.map(|()| body);
-        if early {
-            request.extensions_mut().insert(EarlyData);
-        }
-        let answered = tokio::select! {
+    let outcome = {
+        let mut attempt = pin!(attempt(resolver, &whole, early, service, books, &mut sending));
+        tokio::select! {
             biased;
-            Ok(()) = malformed => Err(Broken::Malformed),
-            answered = answer(send, &mut service, request, bodiless, limits.send) => answered,
-        };
-        match answered {
-            Ok(()) => Outcome::Answered,
-            Err(Broken::Client) => Outcome::Cancelled,
-            Err(Broken::Malformed) => {
-                send.stop_stream(Code::H3_MESSAGE_ERROR);
-                Outcome::Cancelled
-            }
-            Err(Broken::Service(error)) => {
-                tracing::debug!(%error, "a response broke off");
-                send.stop_stream(Code::H3_INTERNAL_ERROR);
-                Outcome::Answered
-            }
+            outcome = &mut attempt => outcome,
+            // Nobody wants the answer any more.
+            _ = &mut end => return Outcome::Cancelled,
         }
-    };
-    let outcome = tokio::select! {
-        biased;
-        outcome = answered => outcome,
-        // Nobody wants the answer any more.
-        _ = &mut end => return Outcome::Cancelled,
     };
     let left = || books.connection.undelivered(id);
-    if outcome == Outcome::Answered && !is_taken(&mut end, left, limits.send).await {
+    let patience = books.limits.send;
+    if outcome == Outcome::Answered && !is_taken(&mut end, left, patience).await {
         // Where `h3` has answered by itself, what is left of the few bytes goes with the connection.
         sending.iter_mut().for_each(|send| send.stop_stream(Code::H3_REQUEST_CANCELLED));
         return Outcome::Cancelled;
@@ -330,11 +291,71 @@ where
     outcome
 }
 
+/// Reads a request and hands over its response; `sending` is then what the response went through.
+async fn attempt<S, B>(
+    resolver: RequestResolver<Connection, Bytes>,
+    whole: &AtomicBool,
+    early: bool,
+    mut service: S,
+    Books { limits, refused, .. }: &Books,
+    sending: &mut Option<Sending>,
+) -> Outcome
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: http_body::Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let (request, stream) = match within(limits.head, pin!(resolver.resolve_request())).await {
+        Ok(Ok(resolved)) => resolved,
+        Ok(Err(StreamError::HeaderTooBig { .. })) => {
+            refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+            return Outcome::Answered;
+        }
+        Ok(Err(StreamError::StreamError { code: Code::H3_MESSAGE_ERROR, .. })) => {
+            refused(StatusCode::BAD_REQUEST);
+            return Outcome::Cancelled;
+        }
+        _ => return Outcome::Cancelled,
+    };
+    whole.store(false, Ordering::Release);
+    let (send, mut recv) = stream.split();
+    let send = sending.insert(send);
+    let bodiless = request.method() == Method::HEAD;
+    let Ok(length) = length(request.headers()) else {
+        refused(StatusCode::BAD_REQUEST);
+        recv.stop_sending(Code::H3_MESSAGE_ERROR);
+        send.stop_stream(Code::H3_MESSAGE_ERROR);
+        return Outcome::Cancelled;
+    };
+    let (body, malformed) = Body::new(recv, length, limits.body);
+    let mut request = Some(request.map(|()| body));
+    if let Some(request) = &mut request {
+        request.body_mut().look().await;
+        if early {
+            request.extensions_mut().insert(EarlyData);
+        }
+    }
+    match answer(send, &mut service, &mut request, malformed, bodiless, limits.send).await {
+        Ok(()) => Outcome::Answered,
+        Err(Broken::Client) => Outcome::Cancelled,
+        Err(Broken::Malformed) => {
+            send.stop_stream(Code::H3_MESSAGE_ERROR);
+            Outcome::Cancelled
+        }
+        Err(Broken::Service(error)) => {
+            tracing::debug!(%error, "a response broke off");
+            send.stop_stream(Code::H3_INTERNAL_ERROR);
+            Outcome::Answered
+        }
+    }
+}
+
 /// Waits for the `end` of a response that is all handed over, as long as the client takes some of what
 /// is `left`; whether it came.
 async fn is_taken<F: Future + Unpin>(end: &mut F, left: impl Fn() -> u64, patience: Duration) -> bool {
     let mut before = left();
-    while within(patience, &mut *end).await.is_err() {
+    while within(patience, Pin::new(&mut *end)).await.is_err() {
         let now = left();
         if now == before {
             return false;
@@ -360,10 +381,34 @@ impl From<StreamError> for Broken {
     }
 }
 
+/// Calls the service and hands over its response, unless the request's body turns out to be `malformed`.
 async fn answer<S, B>(
-    send: &mut RequestStream<SendStream<Bytes>, Bytes>,
+    send: &mut Sending,
     service: &mut S,
-    mut request: Request<Body>,
+    request: &mut Option<Request<Body>>,
+    malformed: oneshot::Receiver<()>,
+    bodiless: bool,
+    patience: Duration,
+) -> Result<(), Broken>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: http_body::Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let mut handed_over = pin!(hand_over(send, service, request, bodiless, patience));
+    tokio::select! {
+        biased;
+        Ok(()) = malformed => Err(Broken::Malformed),
+        handed_over = &mut handed_over => handed_over,
+    }
+}
+
+/// `request` is taken from where it is: what a future is given by value it holds twice.
+async fn hand_over<S, B>(
+    send: &mut Sending,
+    service: &mut S,
+    request: &mut Option<Request<Body>>,
     bodiless: bool,
     patience: Duration,
 ) -> Result<(), Broken>
@@ -375,9 +420,10 @@ where
 {
     let slow = |_| Broken::Client;
     let (interim, mut interims) = Interim::new();
-    request.extensions_mut().insert(interim);
     let mut called = pin!(async {
         std::future::poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
+        let mut request = request.take().expect("nobody has taken it");
+        request.extensions_mut().insert(interim);
         service.call(request).await.map_err(Into::<Box<dyn Error + Send + Sync>>::into)
     });
     let called = loop {
@@ -389,54 +435,49 @@ where
     };
     // What was said before the response goes before it.
     say_before(send, interims.close(), patience).await?;
-    let response = match called {
-        Ok(response) => response,
+    let (mut parts, body) = match called {
+        Ok(response) => {
+            let (parts, body) = response.into_parts();
+            (parts, Some(body))
+        }
         Err(error) => {
             tracing::debug!(%error, "the service fails");
-            let mut failed = Response::new(());
-            *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            within(patience, send.send_response(failed)).await.map_err(slow)??;
-            return Ok(within(patience, send.finish()).await.map_err(slow)??);
+            let (mut parts, ()) = Response::new(()).into_parts();
+            parts.status = StatusCode::INTERNAL_SERVER_ERROR;
+            (parts, None)
         }
     };
-    let (mut parts, body) = response.into_parts();
     OF_CONNECTIONS.iter().for_each(|name| _ = parts.headers.remove(name));
-    within(patience, send.send_response(Response::from_parts(parts, ()))).await.map_err(slow)??;
+    within(patience, pin!(send.send_response(Response::from_parts(parts, ())))).await.map_err(slow)??;
     let mut trailers: Option<HeaderMap> = None;
-    let mut body = pin!(body);
     // What has no body is at its end before it begins.
-    let mut more = !bodiless;
-    while more {
+    let mut body = pin!(body.filter(|_| !bodiless));
+    while let Some(mut body) = body.as_mut().as_pin_mut()
+        && trailers.is_none()
+    {
         let frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
         let Some(frame) = frame.transpose().map_err(|error| Broken::Service(error.into()))? else { break };
         match frame.into_data() {
             Ok(mut data) => {
                 while data.has_remaining() {
                     let piece = data.copy_to_bytes(data.remaining().min(PIECE));
-                    within(patience, send.send_data(piece)).await.map_err(slow)??;
+                    within(patience, pin!(send.send_data(piece))).await.map_err(slow)??;
                 }
             }
-            Err(frame) => {
-                trailers = frame.into_trailers().ok();
-                more = trailers.is_none();
-            }
+            Err(frame) => trailers = frame.into_trailers().ok(),
         }
     }
     if let Some(trailers) = trailers {
-        within(patience, send.send_trailers(trailers)).await.map_err(slow)??;
+        within(patience, pin!(send.send_trailers(trailers))).await.map_err(slow)??;
     }
-    Ok(within(patience, send.finish()).await.map_err(slow)??)
+    Ok(within(patience, pin!(send.finish())).await.map_err(slow)??)
 }
 
 /// Sends interim responses.
-async fn say_before(
-    send: &mut RequestStream<SendStream<Bytes>, Bytes>,
-    said: Vec<Response<()>>,
-    patience: Duration,
-) -> Result<(), Broken> {
+async fn say_before(send: &mut Sending, said: Vec<Response<()>>, patience: Duration) -> Result<(), Broken> {
     for mut interim in said {
         OF_CONNECTIONS.iter().for_each(|name| _ = interim.headers_mut().remove(name));
-        within(patience, send.send_response(interim)).await.map_err(|_| Broken::Client)??;
+        within(patience, pin!(send.send_response(interim))).await.map_err(|_| Broken::Client)??;
     }
     Ok(())
 }
