@@ -161,6 +161,44 @@ fn convergence(kinds: &[ControllerKind]) {
     }
 }
 
+/// How a flow fares that comes at any time of the first one's cycle, which is eight seconds long on such links.
+fn latecomers() {
+    println!(
+        "\nTwo flows without loss, buffers of one bandwidth-delay product: the second one's share in its first 10 s / in \
+         the 30 s after that, where it starts at each of the seconds 3 to 32: least, lower quarter, mean\n"
+    );
+    println!("| Mbit/s, RTT | first, second | first 10 s | next 30 s |");
+    println!("| --- | --- | --- | --- |");
+    for (rate, rtt) in [(100, 50), (300, 30)] {
+        for kinds in [(Auto, Auto), (Cubic, Cubic), (Cubic, Auto), (Auto, Cubic)] {
+            let cells = [(0, 10), (10, 40)].map(|(from, to)| {
+                let mut shares: Vec<f64> = (3..33)
+                    .map(|start| late_share(kinds, rate, rtt, start, (start + from, start + to)))
+                    .collect();
+                shares.sort_by(f64::total_cmp);
+                let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+                format!("{:.2}, {:.2}, {mean:.2}", shares[0], shares[shares.len() / 4])
+            });
+            println!("| {rate}, {rtt} ms | {}, {} | {} |", kinds.0, kinds.1, cells.join(" | "));
+        }
+    }
+}
+
+/// The share from one second to another of a flow that comes second, at second `start`.
+fn late_share(
+    kinds: (ControllerKind, ControllerKind),
+    rate: u64,
+    rtt: u64,
+    start: u64,
+    (from, to): (u64, u64),
+) -> f64 {
+    let mut network = Network::new(&[link(rate, rtt, 1.0)], 1);
+    network.flow(kinds.0, &[Path::new(rtt)], Duration::ZERO);
+    network.flow(kinds.1, &[Path::new(rtt)], Duration::from_secs(start));
+    let rates = network.goodput(from, to);
+    rates[1][0] / (rates[0][0] + rates[1][0])
+}
+
 fn harm() {
     println!(
         "\nA flow beside another on a lossy link (25 Mbit/s, 25 ms, buffer 1.25): its goodput in Mbit/s\n"
@@ -316,7 +354,7 @@ The environment's SEEDS is the number of runs per figure.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Tables (goodput, jitter, shares, convergence, harm, overflow, bursts, burst-harm, route) and controllers; all
+    /// Tables (goodput, jitter, shares, convergence, latecomers, harm, overflow, bursts, burst-harm, route) and controllers; all
     /// otherwise.
     #[arg(value_name = "TABLE|CONTROLLER")]
     names: Vec<String>,
@@ -345,6 +383,9 @@ pub fn run(arguments: &Arguments) {
     }
     if wanted("convergence") {
         convergence(&kinds);
+    }
+    if wanted("latecomers") {
+        latecomers();
     }
     if wanted("harm") {
         harm();
