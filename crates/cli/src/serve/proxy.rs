@@ -1,5 +1,6 @@
 //! Requests for a server behind this one.
 
+mod behind;
 mod fields;
 mod sent;
 
@@ -23,7 +24,10 @@ use mendpath_h3::{EarlyData, Interim};
 use tokio::time::timeout_at;
 use tracing::{debug, warn};
 
-use self::sent::{Progress, Sent};
+use self::{
+    behind::{Connector, hearing_out},
+    sent::{Progress, Sent},
+};
 use super::site::{Answer, SiteBody, boxed, text};
 use super::websocket::{WebSocket, keep_upgrade};
 use crate::hop_by_hop::strip;
@@ -38,9 +42,9 @@ const MAX_FIELDS: usize = 1_000;
 
 /// The server behind, and connections to it.
 pub(super) struct Backend {
-    client: Client<HttpConnector, Sent>,
+    client: Client<Connector, Sent>,
     /// Asks each time on a connection of its own.
-    afresh: Client<HttpConnector, Sent>,
+    afresh: Client<Connector, Sent>,
     url: Uri,
 }
 
@@ -49,6 +53,7 @@ impl Backend {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT));
         connector.set_nodelay(true);
+        let connector = hearing_out(connector);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).http1_max_headers(MAX_FIELDS);
         let client = builder.build(connector.clone());
@@ -231,6 +236,7 @@ fn pass_on(status: StatusCode, fields: &HeaderMap, hints: &Interim) {
 #[cfg(test)]
 mod tests {
     use std::{
+        io::Write as _,
         pin::Pin,
         task::{Context, Poll},
     };
@@ -268,6 +274,44 @@ mod tests {
             }
         });
         boxed(Pieces(from))
+    }
+
+    /// The rest of an upload, of which the server behind has had enough: it answers, and closes without
+    /// reading it, just before more is written.
+    struct Refused {
+        behind: Option<std::net::TcpListener>,
+        /// The head of the request has left.
+        begun: bool,
+    }
+
+    impl Body for Refused {
+        type Data = Bytes;
+        type Error = BoxError;
+
+        fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Piece>> {
+            if !std::mem::replace(&mut self.begun, true) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if let Some(behind) = self.behind.take() {
+                let (tcp, _) = behind.accept().unwrap();
+                socket2::SockRef::from(&tcp).set_linger(Some(Duration::ZERO)).unwrap();
+                (&tcp).write_all(b"HTTP/1.1 413 Too Much\r\nContent-Length: 3\r\n\r\nbig").unwrap();
+            }
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"more")))))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_behind_that_refuses_an_upload_is_heard_out() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let upload = boxed(Refused { behind: Some(listener), begun: false });
+        let answer =
+            Backend::new(url).answer(Request::post("/").body(upload).unwrap(), ([127, 0, 0, 1], 1).into());
+        let answer = answer.await;
+        assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "big");
     }
 
     #[tokio::test(start_paused = true)]

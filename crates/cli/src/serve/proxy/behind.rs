@@ -1,0 +1,87 @@
+//! Connections to the server behind, which is heard out.
+
+use std::{
+    io::{Error, ErrorKind, IoSlice, Result},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use hyper_util::{
+    client::legacy::connect::{Connected, Connection, HttpConnector},
+    rt::TokioIo,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tower::{ServiceExt as _, util::MapResponse};
+
+/// Makes them.
+pub(super) type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> TokioIo<HeardOut>>;
+
+pub(super) fn hearing_out(connector: HttpConnector) -> Connector {
+    connector.map_response(|io| TokioIo::new(HeardOut { tcp: io.into_inner(), deaf: None }))
+}
+
+/// A connection whose other end may take no more, and have said why: who refuses an upload answers and
+/// closes without reading it. Hyper gives up at once where writing fails. So that does not fail here,
+/// but comes to a halt, and reading tells once all that was said has been read.
+pub(super) struct HeardOut {
+    tcp: TcpStream,
+    /// Why nothing more is taken.
+    deaf: Option<ErrorKind>,
+}
+
+impl HeardOut {
+    fn tells(&mut self, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
+        let Poll::Ready(Err(error)) = written else { return written };
+        self.deaf = Some(error.kind());
+        Poll::Pending
+    }
+}
+
+impl Connection for HeardOut {
+    fn connected(&self) -> Connected {
+        self.tcp.connected()
+    }
+}
+
+impl AsyncRead for HeardOut {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        let before = out.filled().len();
+        ready!(Pin::new(&mut self.tcp).poll_read(cx, out))?;
+        let is_end = out.filled().len() == before && out.remaining() > 0;
+        Poll::Ready(match self.deaf {
+            Some(deaf) if is_end => Err(Error::from(deaf)),
+            _ => Ok(()),
+        })
+    }
+}
+
+impl AsyncWrite for HeardOut {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize>> {
+        let written = Pin::new(&mut self.tcp).poll_write(cx, data);
+        self.tells(written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let written = Pin::new(&mut self.tcp).poll_write_vectored(cx, data);
+        self.tells(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+}
