@@ -5,7 +5,10 @@ use std::{
     future::Future,
     net::SocketAddr,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -20,6 +23,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpSocket, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
@@ -42,6 +46,10 @@ const BACKLOG: u32 = 1_024;
 const HTTP_2: &[u8] = b"h2";
 /// What HTTP/1.1 may hold of a request.
 const BUFFER: usize = 64 << 10;
+/// For a client to hear the last answer of its connection while it still sends, and what it may send
+/// meanwhile.
+const LINGER: Duration = Duration::from_secs(5);
+const LINGER_BYTES: u64 = 16 << 20;
 
 /// Binds; a server that is started again takes its port at once.
 pub(super) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -199,25 +207,42 @@ async fn serve_http1(
     stop: impl Future<Output = ()>,
 ) -> Result<(), BoxError> {
     let upgraded = Upgraded::default();
+    let uploads = AtomicBool::new(false);
     let service = service_fn(|mut request: Request<Incoming>| {
+        uploads.store(!request.body().is_end_stream(), Relaxed);
         request.extensions_mut().insert(upgraded.clone());
         let answer = answer(request);
         async move { Ok::<_, Infallible>(answer.await) }
     });
-    let connection = builder(limits).serve_connection(TokioIo::new(tls), service);
-    let mut connection = pin!(connection.with_upgrades());
+    let mut connection = builder(limits).serve_connection(TokioIo::new(tls), service).with_upgrades();
     let served = tokio::select! {
-        served = connection.as_mut() => served,
+        served = &mut connection => served,
         () = stop => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+            Pin::new(&mut connection).graceful_shutdown();
+            (&mut connection).await
         }
     };
+    // Where the last request has no body, or was broken off, there is nothing to wait for.
+    let may_send = served.as_ref().map_or_else(hyper::Error::is_parse, |()| uploads.load(Relaxed));
+    if let (true, Some(parts)) = (may_send, connection.into_parts()) {
+        linger(parts.io.into_inner()).await;
+    }
     // It keeps its seat, and the server waits for it as for a request.
     if let Some(carrying) = upgraded.take() {
         carrying.await;
     }
     Ok(served?)
+}
+
+/// Ends a connection so that its client hears the last answer (RFC 9112 section 9.6): closing while the
+/// rest of an upload comes would be a reset, at which many clients give up before they read.
+async fn linger(mut tls: TlsStream<TcpStream>) {
+    let lingering = async {
+        let _ = tls.shutdown().await;
+        let mut rest = tls.into_inner().0.take(LINGER_BYTES);
+        let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
+    };
+    let _ = tokio::time::timeout(LINGER, lingering).await;
 }
 
 /// Where the end of a connection's last request leaves what is carried over the connection after

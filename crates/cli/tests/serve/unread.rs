@@ -77,3 +77,20 @@ async fn the_server_behind_may_answer_with_many_fields() {
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.headers()["x-field-299"], "299");
 }
+
+/// Many clients give up when they cannot send, and never read why.
+#[tokio::test]
+async fn who_still_sends_what_nobody_wants_hears_why() {
+    let address = site(Limits::default()).await;
+    let upload = vec![0; 6 << 20];
+    let giant = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(1 << 20));
+    let post = format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", upload.len());
+    for (head, status) in [(post, "405"), (giant, "431")] {
+        let mut client = connect(address, "http/1.1").await;
+        client.write_all(head.as_bytes()).await.unwrap();
+        client.write_all(&upload).await.unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(code(&answer), status);
+    }
+}
