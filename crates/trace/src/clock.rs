@@ -71,6 +71,8 @@ struct Train {
     acked: u64,
     /// When the latest acknowledgement passed that acknowledged something new.
     advanced: Instant,
+    /// The latest of them said that later packets arrived.
+    told: bool,
 }
 
 /// Why the sender's latest packet left.
@@ -154,11 +156,13 @@ impl Clock {
             Some(train) if !new => train.advanced,
             _ => at,
         };
+        // One acknowledgement may say both: that more has arrived, and that something is missing.
+        let train = Train { first: at, last: at, acked, advanced, told: says != Says::More };
         match self.trains.back_mut() {
-            Some(train) if at.saturating_duration_since(train.first) <= near / 16 => {
-                (train.last, train.acked, train.advanced) = (at, acked, advanced);
+            Some(latest) if at.saturating_duration_since(latest.first) <= near / 16 => {
+                *latest = Train { first: latest.first, ..train };
             }
-            _ => self.trains.push_back(Train { first: at, last: at, acked, advanced }),
+            _ => self.trains.push_back(train),
         }
     }
 
@@ -312,8 +316,7 @@ impl Clock {
         };
         // Who was told that later packets arrived sends no probe, but may wait whether they were
         // reordered.
-        let told = train.last > train.advanced;
-        let least = if told { least(measured.longest) + REORDERED } else { least(measured.round_trip) };
+        let least = if train.told { least(measured.longest) + REORDERED } else { least(measured.round_trip) };
         let started = (train.advanced + measured.near.1).max(self.restarted);
         at.saturating_duration_since(started) >= least
     }

@@ -246,3 +246,16 @@ fn a_fin_that_answers_a_fin_at_once_is_no_timeout() {
     talk.server(13, 1 + MSS, 12, FIN | ACK, 0);
     assert_eq!(talk.classes(), [Class::Fast]);
 }
+
+/// Who hears that later packets arrived waits for a tick or two whether they were reordered: on a fast
+/// network many times as long as a round trip takes.
+#[test]
+fn who_waits_for_reordered_packets_waits_for_no_timer() {
+    let mut talk = Talk::at_server(1);
+    talk.data(1, 0, 3);
+    // That packet 0 arrived, and that 1 did not, is said at once.
+    talk.sack(2, 1, 2, 3);
+    talk.data(8, 1, 1);
+    talk.ack(9, 4);
+    assert_eq!(talk.classes(), [Class::Fast]);
+}
