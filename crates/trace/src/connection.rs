@@ -130,8 +130,8 @@ impl Connection {
         self.loops.on_segment(segment, forward.begins(segment), at);
         if segment.acknowledges() {
             let measured = measured(&self.loops, 1 - segment.from);
+            reverse.duplicate_sacks += u32::from(reverse.has_duplicate(segment));
             reverse.on_ack(segment, at, &measured);
-            reverse.duplicate_sacks += u32::from(segment.duplicate_sack);
         }
         if !segment.occupies() || view.probe {
             forward.on_bare(segment);

@@ -179,7 +179,7 @@ impl Direction {
         let new = self.acked.is_none_or(|acked| ack > acked);
         // What has data of its own is no duplicate acknowledgement (RFC 5681).
         if new || !segment.occupies() || segment.sack.is_some() {
-            let says = match (new, segment.sack.is_some() && !segment.duplicate_sack) {
+            let says = match (new, segment.sack.is_some()) {
                 (true, false) => Says::More,
                 (true, true) => Says::MoreAndMissed,
                 (false, _) => Says::Again,
@@ -196,6 +196,16 @@ impl Direction {
         if self.sent.capacity() > 1_024 && self.sent.len() < self.sent.capacity() / 8 {
             self.sent.shrink_to(self.sent.len() * 2);
         }
+    }
+
+    /// Whether `segment` of the other side reports as duplicate what may have been sent again. The
+    /// network duplicates packets too, and the byte of some keep-alives has been there before.
+    pub(crate) fn has_duplicate(&self, segment: &Segment) -> bool {
+        let Some(block) = segment.duplicate_sack else { return false };
+        let (start, end) = (self.unwrap(block.0), self.unwrap(block.1));
+        let place = self.sent.partition_point(|sent| sent.end <= start);
+        let mut reported = self.sent.range(place..).take_while(|sent| sent.start < end);
+        start < self.forgotten_below || reported.any(|sent| sent.attempts > 0)
     }
 
     /// Whether all of `segment` was acknowledged before.

@@ -142,7 +142,7 @@ struct Header {
     flags: TcpFlags,
     window: u16,
     scale: Option<u8>,
-    duplicate_sack: bool,
+    duplicate_sack: Option<(u32, u32)>,
     sack: Option<(u32, u32)>,
     stamps: Option<Stamps>,
 }
@@ -160,7 +160,7 @@ impl Header {
             flags: TcpFlags(start[13]),
             window: u16::from_be_bytes([start[14], start[15]]),
             scale: None,
-            duplicate_sack: false,
+            duplicate_sack: None,
             sack: None,
             stamps: None,
         };
@@ -186,8 +186,9 @@ impl Header {
             match option {
                 TcpOptionElement::WindowScale(shift) => self.scale = Some(shift.min(14)),
                 TcpOptionElement::SelectiveAcknowledgement(first, _) => {
-                    self.duplicate_sack = (first.0.wrapping_sub(self.ack) as i32) < 0;
-                    self.sack = (!self.duplicate_sack).then_some(first);
+                    let duplicate = (first.0.wrapping_sub(self.ack) as i32) < 0;
+                    (self.duplicate_sack, self.sack) =
+                        if duplicate { (Some(first), None) } else { (None, Some(first)) };
                 }
                 TcpOptionElement::Timestamp(value, echo) => self.stamps = Some(Stamps { value, echo }),
                 _ => {}

@@ -96,9 +96,9 @@ pub(crate) struct Segment {
     pub(crate) window: u16,
     /// The window scale option of a SYN.
     pub(crate) scale: Option<u8>,
-    /// The first block of a SACK option lies below the acknowledgement: the receiver had the data
+    /// The first block of a SACK option, if it lies below the acknowledgement: the receiver had the data
     /// already (RFC 2883).
-    pub(crate) duplicate_sack: bool,
+    pub(crate) duplicate_sack: Option<(u32, u32)>,
     /// The first block of a SACK option: what came last, if it is above the acknowledgement.
     pub(crate) sack: Option<(u32, u32)>,
     /// The timestamps option, if it is there.

@@ -370,3 +370,33 @@ fn a_connection_is_closed_when_both_fins_are_acknowledged_and_late_fins_are_part
     let report = analyse(&Capture::of(&packets), Options::default());
     assert_eq!((report.connections.total, report.connections.closed), (1, 1));
 }
+
+/// A packet of data that is lost and sent again, and later a duplicate SACK of the client for `block`.
+fn duplicate_reported(probe: Option<Packet>, block: [u32; 2]) -> Report {
+    let (client, server) = (true, false);
+    let options: Vec<u8> =
+        [1, 1, 5, 10].into_iter().chain(block.into_iter().flat_map(u32::to_be_bytes)).collect();
+    let packets = [
+        packet(0, client, 100, 0, SYN, 0),
+        packet(20, server, 500, 101, SYN | ACK, 0),
+        packet(21, client, 101, 501, ACK, 0),
+        packet(41, server, 501, 101, ACK, 1_000),
+        packet(42, server, 501, 101, ACK, 1_000),
+        packet(43, server, 1_501, 101, PSH | ACK, 1_000),
+        packet(44, client, 101, 2_501, ACK, 0),
+    ];
+    let report = Packet { options, ..packet(50_001, client, 101, 2_501, ACK, 0) };
+    let packets: Vec<Packet> = packets.into_iter().chain(probe).chain([report]).collect();
+    analyse(&Capture::of(&packets), Options::default())
+}
+
+#[test]
+fn a_duplicate_sack_tells_of_a_needless_retransmission_only_if_that_was_sent_again() {
+    let lost = |report: Report| (report.retransmissions.needless, report.loss.lost);
+    assert_eq!(lost(duplicate_reported(None, [501, 1_501])), (1, 0));
+    // The network has duplicated it.
+    assert_eq!(lost(duplicate_reported(None, [1_501, 2_501])), (0, 1));
+    // Some systems put the latest byte into keep-alives.
+    let probe = packet(50_000, false, 2_500, 101, ACK, 1);
+    assert_eq!(lost(duplicate_reported(Some(probe), [2_500, 2_501])), (0, 1));
+}
