@@ -44,6 +44,8 @@ const TRAINS: usize = 32;
 /// the loop.
 const LATE: Duration = Duration::from_millis(3);
 const LATE_SHARE: u64 = 4;
+/// How much sooner than the least loop an answer may pass: ends do not always take the same time.
+const SOON: Duration = Duration::from_micros(100);
 /// Packets that follow each other faster leave on one occasion.
 const BURST: Duration = Duration::from_millis(2);
 /// No timer is shorter.
@@ -331,15 +333,20 @@ impl Clock {
         let (least, recent) = measured.near;
         let late = LATE.max(recent / LATE_SHARE);
         let from = at - (recent + late);
-        let to = at - (least * 7 / 8);
+        let to = at - soonest(least);
         self.trains.iter().rev().any(|train| train.first <= to && train.last >= from)
     }
 
     /// The latest acknowledgements that the sender can have known of.
     fn known(&self, at: Instant, measured: &Measured) -> Option<&Train> {
-        let to = at - (measured.near.0 * 7 / 8);
+        let to = at - soonest(measured.near.0);
         self.trains.iter().rev().find(|train| train.first <= to)
     }
+}
+
+/// How soon an answer passes, if the loop took `least` so far.
+fn soonest(least: Duration) -> Duration {
+    (least * 7 / 8).saturating_sub(SOON)
 }
 
 /// Whether the packet leaves again as late as a timer can, which waits for a round trip at least.

@@ -259,3 +259,18 @@ fn who_waits_for_reordered_packets_waits_for_no_timer() {
     talk.ack(9, 4);
     assert_eq!(talk.classes(), [Class::Fast]);
 }
+
+/// At the sender, an acknowledgement is answered within microseconds, at times fewer than it took for any
+/// answer before.
+#[test]
+fn an_answer_may_be_the_quickest_so_far() {
+    let mut talk = Talk::at_server(1);
+    talk.data(1, 0, 3);
+    // All are lost, and the probe is not.
+    talk.data(7, 3, 3);
+    talk.sack(8, 0, 3, 3);
+    let heard_ns = talk.0.last().unwrap().at_ns;
+    talk.data(8, 0, 0);
+    talk.0.last_mut().unwrap().at_ns = heard_ns + 5_000;
+    assert_eq!(talk.classes(), [Class::Timeout, Class::Fast]);
+}
