@@ -269,6 +269,8 @@ impl Connection {
             self.ways[segment.from].scale = segment.scale.unwrap_or(0);
             if flags.has(TcpFlags::ACK) {
                 self.client.get_or_insert(1 - segment.from);
+                // Of a SYN that is not in the capture, or comes out of order behind its answer.
+                self.initial.get_or_insert(segment.ack.wrapping_sub(1));
                 self.answered_at.get_or_insert(at);
                 self.synack_at = Some(at);
             } else {

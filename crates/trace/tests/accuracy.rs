@@ -400,3 +400,22 @@ fn a_duplicate_sack_tells_of_a_needless_retransmission_only_if_that_was_sent_aga
     let probe = packet(50_000, false, 2_500, 101, ACK, 1);
     assert_eq!(lost(duplicate_reported(Some(probe), [2_500, 2_501])), (0, 1));
 }
+
+#[test]
+fn a_syn_behind_its_answer_opens_no_other_connection() {
+    let (client, server) = (true, false);
+    let mut packets = [
+        packet(0, server, 500, 101, SYN | ACK, 0),
+        packet(1, client, 100, 0, SYN, 0),
+        packet(2, client, 101, 501, PSH | ACK, 50),
+        packet(3, server, 501, 151, ACK, 1_000),
+    ];
+    let connections = |packets: &[Packet]| {
+        let connections = analyse(&Capture::of(packets), Options::default()).connections;
+        (connections.total, connections.paired)
+    };
+    assert_eq!(connections(&packets), (1, 1));
+    // This one answers no SYN of that number.
+    packets[1].seq = 7_000;
+    assert_eq!(connections(&packets), (2, 1));
+}
