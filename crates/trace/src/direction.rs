@@ -178,8 +178,8 @@ impl Direction {
         let ack = self.unwrap(segment.ack).min(self.high);
         let new = self.acked.is_none_or(|acked| ack > acked);
         // What has data of its own is no duplicate acknowledgement (RFC 5681).
-        if new || !segment.occupies() || segment.sack.is_some() {
-            let says = match (new, segment.sack.is_some()) {
+        if new || !segment.occupies() || segment.misses {
+            let says = match (new, segment.misses) {
                 (true, false) => Says::More,
                 (true, true) => Says::MoreAndMissed,
                 (false, _) => Says::Again,

@@ -144,6 +144,7 @@ struct Header {
     scale: Option<u8>,
     duplicate_sack: Option<(u32, u32)>,
     sack: Option<(u32, u32)>,
+    misses: bool,
     stamps: Option<Stamps>,
 }
 
@@ -162,6 +163,7 @@ impl Header {
             scale: None,
             duplicate_sack: None,
             sack: None,
+            misses: false,
             stamps: None,
         };
         if header.bytes < 20 {
@@ -185,10 +187,12 @@ impl Header {
         for option in header.options_iterator().map_while(Result::ok) {
             match option {
                 TcpOptionElement::WindowScale(shift) => self.scale = Some(shift.min(14)),
-                TcpOptionElement::SelectiveAcknowledgement(first, _) => {
-                    let duplicate = (first.0.wrapping_sub(self.ack) as i32) < 0;
+                TcpOptionElement::SelectiveAcknowledgement(first, others) => {
+                    let is_below = |block: (u32, u32)| (block.0.wrapping_sub(self.ack) as i32) < 0;
+                    self.misses =
+                        !is_below(first) || others.into_iter().flatten().any(|block| !is_below(block));
                     (self.duplicate_sack, self.sack) =
-                        if duplicate { (Some(first), None) } else { (None, Some(first)) };
+                        if is_below(first) { (Some(first), None) } else { (None, Some(first)) };
                 }
                 TcpOptionElement::Timestamp(value, echo) => self.stamps = Some(Stamps { value, echo }),
                 _ => {}
@@ -210,6 +214,7 @@ impl Header {
             scale: self.scale,
             duplicate_sack: self.duplicate_sack,
             sack: self.sack,
+            misses: self.misses,
             stamps: self.stamps,
             payload,
             bytes,

@@ -101,6 +101,8 @@ pub(crate) struct Segment {
     pub(crate) duplicate_sack: Option<(u32, u32)>,
     /// The first block of a SACK option: what came last, if it is above the acknowledgement.
     pub(crate) sack: Option<(u32, u32)>,
+    /// A block of a SACK option lies above the acknowledgement: something before it is missing.
+    pub(crate) misses: bool,
     /// The timestamps option, if it is there.
     pub(crate) stamps: Option<Stamps>,
     /// Bytes of data, from the lengths in the headers: captures may have cut them off.

@@ -274,3 +274,19 @@ fn an_answer_may_be_the_quickest_so_far() {
     talk.0.last_mut().unwrap().at_ns = heard_ns + 5_000;
     assert_eq!(talk.classes(), [Class::Timeout, Class::Fast]);
 }
+
+/// A duplicate is reported before what else arrived. That the timer had reason to send something is said
+/// behind it.
+#[test]
+fn what_is_missing_may_be_said_behind_a_duplicate() {
+    let mut talk = Talk::at_server(1);
+    talk.data(1, 0, 3);
+    talk.sack(2, 1, 0, 0);
+    let edges = [1 + 2 * MSS, 1 + 4 * MSS].into_iter().flat_map(u32::to_be_bytes);
+    let options = &mut talk.0.last_mut().unwrap().options;
+    options[3] += 8;
+    options.extend(edges);
+    talk.data(8, 1, 1);
+    talk.ack(9, 4);
+    assert_eq!(talk.classes(), [Class::Fast]);
+}
