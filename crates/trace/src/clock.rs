@@ -140,12 +140,17 @@ pub(crate) struct Clock {
     /// Where the new data ends that is sent after a timeout instead of what it gave up; 0 if
     /// nothing is.
     tries: u64,
+    /// When an acknowledgement passed that shows the timeout to have been needless.
+    taken_back: Option<Instant>,
 }
 
 impl Clock {
     /// An acknowledgement passes towards the sender: everything below `acked` is acknowledged.
     pub(crate) fn on_ack(&mut self, acked: u64, says: Says, at: Instant, measured: &Measured) {
         let (new, near) = (says != Says::Again, measured.near.1);
+        if new && self.is_needless(acked) {
+            self.taken_back.get_or_insert(at);
+        }
         if says != Says::More {
             self.on_missed(acked, at);
         }
@@ -168,6 +173,21 @@ impl Clock {
         }
     }
 
+    /// Whether `acked` shows that the timeout was needless (RFC 5682): before the sender goes back, it covers
+    /// what was not sent again since, nor was reported to be there.
+    fn is_needless(&self, acked: u64) -> bool {
+        let told = self.trains.back().is_some_and(|train| train.told);
+        let goes_back = self.recover.is_none() || self.tries == 0;
+        !goes_back && !told && acked > self.again_to
+    }
+
+    /// The sender gives nothing up any more once it knows that the timeout was needless.
+    fn take_back(&mut self, at: Instant, measured: &Measured) {
+        if self.taken_back.is_some_and(|heard| heard <= at - soonest(measured.near.0)) {
+            (self.recover, self.taken_back) = (None, None);
+        }
+    }
+
     /// The receiver misses what begins at `acked`.
     fn on_missed(&mut self, acked: u64, at: Instant) {
         match self.missed.back_mut() {
@@ -181,6 +201,7 @@ impl Clock {
 
     /// A packet leaves that was never sent before.
     pub(crate) fn on_new(&mut self, new: &Again, at: Instant, measured: &Measured) {
+        self.take_back(at, measured);
         let acked = self.known(at, measured).map(|train| train.acked);
         if acked.is_none_or(|acked| acked >= new.high) {
             self.restarted = at;
@@ -220,6 +241,7 @@ impl Clock {
             self.repaired = Some(at);
             return Class::Timeout;
         }
+        self.take_back(at, measured);
         let acked = self.known(at, measured).map_or(0, |train| train.acked);
         let first = again.start <= acked;
         let given_up = self.recover.is_some_and(|recover| again.start < recover);
@@ -247,7 +269,7 @@ impl Clock {
                 // The tail loss probe sends the last packet again and gives nothing up.
                 if first {
                     (self.recover, self.again_to) = (Some(again.high), again.end);
-                    self.tries = again.high;
+                    (self.tries, self.taken_back) = (again.high, None);
                 }
                 Class::Timeout
             }

@@ -275,6 +275,25 @@ fn an_answer_may_be_the_quickest_so_far() {
     assert_eq!(talk.classes(), [Class::Timeout, Class::Fast]);
 }
 
+/// After an outage, an acknowledgement of more than the timer had sent again tells that acknowledgements
+/// were lost (RFC 5682): nothing is given up, and what follows is lost by itself.
+#[test]
+fn who_hears_that_a_timeout_was_needless_does_not_go_back() {
+    let mut talk = Talk::at_server(50);
+    // Of these, 0 to 3 arrive, but what is said of them does not.
+    talk.data(50, 0, 7);
+    talk.data(400, 0, 0);
+    talk.ack(450, 4);
+    talk.data(450, 8, 9);
+    talk.sack(500, 4, 8, 8);
+    talk.data(500, 4, 5);
+    talk.sack(500, 4, 8, 9);
+    talk.data(500, 6, 7);
+    talk.ack(550, 10);
+    let expected = [Class::Timeout, Class::Fast, Class::Fast, Class::Fast, Class::Fast];
+    assert_eq!(talk.classes(), expected);
+}
+
 /// A duplicate is reported before what else arrived. That the timer had reason to send something is said
 /// behind it.
 #[test]
