@@ -95,7 +95,7 @@ fn sweep(base: &Path) {
         let name = entry.file_name();
         let mut numbers = name.to_str().unwrap_or_default().split('-').map(str::parse::<u64>);
         let (Some(Ok(pid)), Some(Ok(start))) = (numbers.next(), numbers.next()) else { continue };
-        if start_time(pid as u32) == Some(start) {
+        if start_time(pid as u32) == Some(start) && !has_ended(pid as u32) {
             continue;
         }
         let written = fs::read_to_string(entry.path().join("processes")).unwrap_or_default();
@@ -129,15 +129,25 @@ fn has_variable(process: Pid, variable: &str) -> bool {
 
 /// When a process started, in ticks since boot; `None` if there is none of this number.
 fn start_time(pid: u32) -> Option<u64> {
+    field(pid, 22)?.parse().ok()
+}
+
+/// Whether a process has ended, and only its parent has not asked how: then it keeps its number.
+fn has_ended(pid: u32) -> bool {
+    field(pid, 3).is_some_and(|state| state == "Z")
+}
+
+/// A field of what the kernel tells of a process, from the third on.
+fn field(pid: u32, number: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Field 22; the name in parentheses may contain anything, and is field 2.
+    // The name in parentheses may contain anything, and is field 2.
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    rest.split_whitespace().nth(number - 3).map(str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt as _;
+    use std::{os::unix::process::ExitStatusExt as _, process::Stdio};
 
     use super::*;
 
@@ -159,6 +169,25 @@ mod tests {
         fs::write(dead.join("processes"), format!("{own} {}\nnonsense\n", start + 1)).unwrap();
         sweep(&base);
         assert!(alive.exists() && !dead.exists() && other.exists());
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    /// Its parent may never ask how it ended.
+    #[test]
+    fn a_killed_run_that_nobody_waits_for_is_dead() {
+        let base = std::env::temp_dir().join(format!("lab-sweep-ended-{}", std::process::id()));
+        let mut run = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let directory = base.join(format!("{}-{}-0", run.id(), start_time(run.id()).unwrap()));
+        fs::create_dir_all(&directory).unwrap();
+        sweep(&base);
+        assert!(directory.exists());
+        drop(run.stdin.take());
+        while !has_ended(run.id()) {
+            std::thread::yield_now();
+        }
+        sweep(&base);
+        assert!(!directory.exists());
+        run.wait().unwrap();
         fs::remove_dir_all(base).unwrap();
     }
 
