@@ -3,7 +3,7 @@
 use gf256::{Kernels, field};
 
 use super::{SPAN, coefficient};
-use crate::{DecodeError, MAX_SOURCES, PREFIX, random_linear::Innovation, symbol};
+use crate::{DecodeError, MAX_SOURCE_LEN, MAX_SOURCES, PREFIX, random_linear::Innovation, symbol};
 
 /// Most sources of an equation: so many a window can have. Windows that overlap like the links of a
 /// chain would make equations of any length.
@@ -98,7 +98,7 @@ impl Decoder {
             return Err(DecodeError::WindowTooWide);
         }
         let mut equation = without_known(members, id, symbol, source)?;
-        self.equations.retain(|held| held.pivot + SPAN > last);
+        self.equations.retain(|held| last.saturating_sub(held.pivot) < SPAN);
         for held in &self.equations {
             equation.add(held, equation.factor(held.pivot)); // held ones are zero at each other's pivots
             if equation.terms.len() > MAX_TERMS {
@@ -223,7 +223,8 @@ fn without_known<'a>(
     symbol: &[u8],
     source: impl Fn(u64) -> Option<&'a [u8]>,
 ) -> Result<Equation, DecodeError> {
-    let max = symbol.len().checked_sub(PREFIX).ok_or(DecodeError::RepairLength { given: symbol.len() })?;
+    let max = symbol.len().checked_sub(PREFIX).filter(|max| *max <= MAX_SOURCE_LEN);
+    let max = max.ok_or(DecodeError::RepairLength { given: symbol.len() })?;
     let mut terms = Vec::new();
     let (mut factors, mut known): (Vec<u8>, Vec<&[u8]>) = (Vec::new(), Vec::new());
     for (at, &number) in members.iter().enumerate() {

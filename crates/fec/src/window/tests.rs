@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    DecodeError, EncodeError, MAX_SOURCE_LEN,
+    DecodeError, EncodeError, MAX_SOURCE_LEN, PREFIX,
     oracle::{self, Noise, slices},
     random_linear::Innovation,
     symbol_len,
@@ -116,9 +116,24 @@ fn what_is_no_window_is_refused() {
     assert_eq!(add(&[5, 197], &[0; 3], None), Err(DecodeError::WindowTooWide));
     assert_eq!(add(&[5, 4], &[0; 3], None), Err(DecodeError::WindowTooWide));
     assert_eq!(add(&[5], &[0], None), Err(DecodeError::RepairLength { given: 1 }));
+    let too_many = PREFIX + MAX_SOURCE_LEN + 1;
+    assert_eq!(add(&[5], &vec![0; too_many], None), Err(DecodeError::RepairLength { given: too_many }));
     let too_long = DecodeError::SourceTooLong { source_index: 0, len: 2, max: 1 };
     assert_eq!(add(&[5], &[0; 3], Some(b"no")), Err(too_long));
     assert_eq!((decoder.equations(), decoder.memory()), (0, 0), "unchanged");
+}
+
+#[test]
+fn the_last_numbers_there_are_make_a_window_too() {
+    let first = u64::MAX - 199;
+    let stream = Stream::new(first, 200, 5);
+    let mut receiver = Receiver::new(&stream);
+    for number in (first..=u64::MAX).filter(|number| number % 50 != 3) {
+        receiver.source(number);
+    }
+    let members: Vec<u64> = (u64::MAX - 191..=u64::MAX).collect();
+    (0..4).for_each(|symbol| _ = receiver.repair(&members, symbol));
+    assert!(members.iter().all(|number| receiver.known.contains_key(number)));
 }
 
 /// What arrives that cannot be: the decoder says so and goes on.
