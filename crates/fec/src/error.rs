@@ -122,7 +122,7 @@ pub enum DecodeError {
     /// The source is longer than the repair symbols of its block allow.
     #[error("source symbol {source_index} has {len} bytes, but the block's repair symbols allow {max}")]
     SourceTooLong {
-        /// Which source.
+        /// Which source; of a window, its number.
         source_index: usize,
         /// Its length in bytes.
         len: usize,
@@ -139,7 +139,7 @@ pub enum DecodeError {
     /// block.
     #[error("rebuilt source symbol {source_index} is corrupt")]
     Corrupt {
-        /// The source that was to be rebuilt.
+        /// The source that was to be rebuilt; of a window, its number.
         source_index: usize,
     },
 }

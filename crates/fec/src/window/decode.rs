@@ -148,7 +148,7 @@ impl Decoder {
         if sound {
             Ok(())
         } else {
-            Err(DecodeError::SourceTooLong { source_index: 0, len: source.len(), max })
+            Err(DecodeError::SourceTooLong { source_index: named(number), len: source.len(), max })
         }
     }
 
@@ -159,7 +159,7 @@ impl Decoder {
     pub fn next_rebuilt(&mut self) -> Option<Result<(u64, Vec<u8>), DecodeError>> {
         let solved = self.solved.pop()?;
         let source = symbol::unframe(&solved.symbol).map(|source| (solved.pivot, source.to_vec()));
-        Some(source.ok_or(DecodeError::Corrupt { source_index: 0 }))
+        Some(source.ok_or(DecodeError::Corrupt { source_index: named(solved.pivot) }))
     }
 
     /// Whether an equation has a source in it.
@@ -216,6 +216,11 @@ impl Decoder {
     }
 }
 
+/// A source's number as errors have it.
+fn named(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// What a symbol says about the sources that are not known.
 fn without_known<'a>(
     members: &[u64],
@@ -227,14 +232,14 @@ fn without_known<'a>(
     let max = max.ok_or(DecodeError::RepairLength { given: symbol.len() })?;
     let mut terms = Vec::new();
     let (mut factors, mut known): (Vec<u8>, Vec<&[u8]>) = (Vec::new(), Vec::new());
-    for (at, &number) in members.iter().enumerate() {
+    for &number in members {
         let c = coefficient(id, number);
         let Some(source) = source(number) else {
             terms.push((number, c));
             continue;
         };
         if source.len() > max {
-            return Err(DecodeError::SourceTooLong { source_index: at, len: source.len(), max });
+            return Err(DecodeError::SourceTooLong { source_index: named(number), len: source.len(), max });
         }
         factors.push(c);
         known.push(source);

@@ -118,7 +118,7 @@ fn what_is_no_window_is_refused() {
     assert_eq!(add(&[5], &[0], None), Err(DecodeError::RepairLength { given: 1 }));
     let too_many = PREFIX + MAX_SOURCE_LEN + 1;
     assert_eq!(add(&[5], &vec![0; too_many], None), Err(DecodeError::RepairLength { given: too_many }));
-    let too_long = DecodeError::SourceTooLong { source_index: 0, len: 2, max: 1 };
+    let too_long = DecodeError::SourceTooLong { source_index: 5, len: 2, max: 1 };
     assert_eq!(add(&[5], &[0; 3], Some(b"no")), Err(too_long));
     assert_eq!((decoder.equations(), decoder.memory()), (0, 0), "unchanged");
 }
@@ -142,10 +142,11 @@ fn forged_symbols_are_found_out_or_harmless() {
     let mut decoder = Decoder::new(4);
     // A length of 9 in a symbol of 3 bytes.
     decoder.add_repair(&[7], 0, &[0, 9, 1], |_| None).unwrap();
-    assert_eq!(decoder.next_rebuilt(), Some(Err(DecodeError::Corrupt { source_index: 0 })));
+    assert_eq!(decoder.next_rebuilt(), Some(Err(DecodeError::Corrupt { source_index: 7 })));
     assert_eq!(decoder.next_rebuilt(), None);
     decoder.add_repair(&[8, 9], 0, &[0, 1, 1], |_| None).unwrap();
-    assert!(decoder.add_source(8, b"longer than the symbol").is_err());
+    let too_long = DecodeError::SourceTooLong { source_index: 8, len: 4, max: 1 };
+    assert_eq!(decoder.add_source(8, b"long"), Err(too_long));
     assert_eq!((decoder.equations(), decoder.memory()), (0, 0));
 }
 
