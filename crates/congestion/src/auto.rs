@@ -299,7 +299,8 @@ impl Auto {
     /// What looks like a queue ends slow start, or has ended it and was to be confirmed. Behind few packets it may be
     /// jitter.
     fn note_end_by_queue(&mut self) {
-        let few = self.cubic.window() <= FEW_WINDOWS * self.cubic.config().initial_window();
+        let few_windows = self.cubic.config().initial_window().saturating_mul(FEW_WINDOWS);
+        let few = self.cubic.window() <= few_windows;
         if few && (self.cubic.in_slow_start() || self.rounds.is_doubted()) {
             self.ended_in_doubt = Some(delay_at_loss::DESPITE_A_QUEUE);
         }

@@ -120,7 +120,7 @@ impl Careful {
         }
         self.armed = false;
         let from = self.inner.window();
-        if jump < 2 * from || !known.is_fresh(now) || !known.is_free_at(rtt) {
+        if jump < from.saturating_mul(2) || !known.is_fresh(now) || !known.is_free_at(rtt) {
             return;
         }
         self.inner.set_window(jump, None);
@@ -148,7 +148,7 @@ impl Careful {
     fn advance(&mut self, ack: &Ack) {
         match &mut self.phase {
             Phase::Unvalidated(spurt) if spurt.includes(ack.largest_sent_at) => {
-                spurt.pipe += ack.bytes;
+                spurt.on_ack(ack.bytes);
                 let spurt = *spurt;
                 if let Some(from) = spurt.raised_from {
                     // What was not used has not been tried.
@@ -156,7 +156,7 @@ impl Careful {
                 }
                 self.phase = Phase::Validating(spurt);
             }
-            Phase::Validating(spurt) | Phase::Retreat(spurt) => spurt.pipe += ack.bytes,
+            Phase::Validating(spurt) | Phase::Retreat(spurt) => spurt.on_ack(ack.bytes),
             Phase::Unvalidated(_) | Phase::Settled => {}
         }
         if let Phase::Validating(spurt) = self.phase

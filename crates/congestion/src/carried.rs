@@ -69,7 +69,7 @@ impl Rounds {
         if ends || self.began.is_none() {
             *self = Self { began: Some(ack.now), last_ack: ack.now, ..Self::default() };
         }
-        self.acked += ack.bytes;
+        self.acked = self.acked.saturating_add(ack.bytes);
         self.last_ack = ack.now;
         self.app_limited |= ack.app_limited;
         ended

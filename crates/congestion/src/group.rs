@@ -43,8 +43,9 @@ impl Group {
     /// The part of the group's window that is this path's: 1 if it is on its own.
     pub(crate) fn part(group: &[PathWindow]) -> f64 {
         let Some(own) = group.iter().find(|path| path.is_self) else { return 1.0 };
-        let others: u64 = members(group).map(|path| path.window).sum();
-        own.window.max(1) as f64 / (own.window.max(1) + others) as f64
+        let own = own.window.max(1);
+        let all = members(group).fold(own, |sum, path| sum.saturating_add(path.window));
+        own as f64 / all as f64
     }
 
     /// Whether a part is another one than that which is gone by.

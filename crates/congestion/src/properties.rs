@@ -1,8 +1,8 @@
 //! Properties of every controller in the registry, over random histories.
 
-use units::{Duration, Instant};
+use units::{BitRate, Duration, Instant};
 
-use crate::{Ack, Config, Controller, ControllerKind, CubicRules, Loss, Phase, Rtt};
+use crate::{Ack, Carried, Config, Controller, ControllerKind, CubicRules, Loss, PathWindow, Phase, Rtt};
 
 /// A small generator (xorshift64*), enough to vary histories from a seed.
 struct Random(u64);
@@ -13,6 +13,17 @@ impl Random {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n
+    }
+
+    /// A number, often one of the largest or 0.
+    fn any(&mut self) -> u64 {
+        [0, u64::MAX, u64::MAX / 2, 1 << 62, 1_200, 30_000][self.below(6) as usize]
+    }
+
+    /// A time, often the longest or none.
+    fn time(&mut self) -> Duration {
+        let short = Duration::from_micros(self.below(300_000));
+        [Duration::ZERO, Duration::MAX, short, short][self.below(4) as usize]
     }
 }
 
@@ -69,6 +80,65 @@ fn window_stays_above_the_minimum_and_histories_repeat() {
             }
         }
     }
+}
+
+/// Nothing that a caller says is too large: what no network can do is odd, but no reason to panic.
+#[test]
+fn numbers_of_any_size_are_taken() {
+    for (kind, seed) in ControllerKind::ALL.iter().flat_map(|kind| (1..=20).map(move |seed| (kind, seed))) {
+        let mut random = Random(seed);
+        let initial_window_packets = random.any();
+        let config = Config { initial_window_packets, ..Config::default() };
+        let mut controller = kind.build(&config);
+        let mut now = Instant::ORIGIN + Duration::from_secs(1);
+        for _ in 0..500 {
+            now += Duration::from_micros(random.below(50_000));
+            extreme_step(&mut *controller, &mut random, now);
+            assert!(controller.window() >= config.minimum_window(), "{kind} seed {seed}");
+        }
+    }
+}
+
+/// Applies one random event whose numbers may be as large as there are.
+fn extreme_step(controller: &mut dyn Controller, random: &mut Random, now: Instant) {
+    let largest_sent_at = now - random.time();
+    let [latest, smoothed, min, variance, adjusted_rtt] = std::array::from_fn(|_| random.time());
+    let rtt = Rtt { latest, smoothed, min, variance };
+    let group = [true, false, false].map(|is_self| PathWindow {
+        window: random.any(),
+        in_flight: random.any(),
+        smoothed_rtt: random.time(),
+        is_self,
+        inter_loss: random.any(),
+        shared: !is_self,
+        congested_at: Some(now - random.time()),
+        ..PathWindow::default()
+    });
+    let (bytes, in_flight_before, ce_bytes) = (random.any(), random.any(), random.any());
+    match random.below(8) {
+        0 => controller.on_loss(&Loss { now, bytes, packets: u32::MAX, largest_sent_at, rtt }, &group),
+        1 => controller.on_ecn_ce(now, largest_sent_at),
+        2 => controller.set_window(bytes, None),
+        3 => {
+            let pace = Some(BitRate(in_flight_before));
+            controller.resume_from(Carried { window: bytes, min_rtt: min, pace, seen: now });
+        }
+        4 | 5 => controller.on_sent(now, bytes, in_flight_before),
+        _ => controller.on_ack(
+            &Ack {
+                now,
+                bytes,
+                largest_sent_at,
+                in_flight_before,
+                app_limited: random.below(4) == 0,
+                ce_bytes,
+                rtt,
+                adjusted_rtt,
+            },
+            &group,
+        ),
+    }
+    controller.pacing_rate(&rtt);
 }
 
 #[test]

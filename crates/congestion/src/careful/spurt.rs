@@ -45,18 +45,22 @@ impl Spurt {
     }
 
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64) {
-        self.sent += bytes;
+        self.sent = self.sent.saturating_add(bytes);
         self.last = now;
         if now == self.began {
-            self.burst += bytes;
+            self.burst = self.burst.saturating_add(bytes);
         }
+    }
+
+    pub(super) fn on_ack(&mut self, bytes: u64) {
+        self.pipe = self.pipe.saturating_add(bytes);
     }
 
     /// Packets were lost, where there is a queue or none.
     pub(super) fn on_loss(&mut self, loss: &Loss, queue: bool) {
         let packets = u64::from(loss.packets.max(1));
         let counted = if queue { packets } else { packets.min(RUN) };
-        self.lost += loss.bytes / packets * counted;
+        self.lost = self.lost.saturating_add(loss.bytes / packets * counted);
     }
 
     /// Whether a packet that left at `sent_at` is part of it.
@@ -72,13 +76,13 @@ impl Spurt {
     /// Whether less than half has arrived of a spurt that was long enough to say so: the path
     /// carries much less than it did.
     pub(super) fn is_mostly_lost(&self, initial_window: u64) -> bool {
-        self.sent > 4 * initial_window && self.pipe < self.sent / 2
+        self.sent > initial_window.saturating_mul(4) && self.pipe < self.sent / 2
     }
 
     /// Whether more than a quarter of what is known the fate of was lost, and more than a few
     /// packets: too much to be chance, whatever else is thought of it.
     pub(super) fn overflows(&self) -> bool {
-        self.lost > LEAST_LOST && self.lost > (self.pipe + self.lost) / 4
+        self.lost > LEAST_LOST && self.lost > self.pipe.saturating_add(self.lost) / 4
     }
 
     /// The rate at which the next spurt may leave, which `pace` is now: where the last packet of
@@ -91,7 +95,7 @@ impl Spurt {
         }
         let queue = ack.adjusted_rtt.saturating_sub(ack.rtt.min);
         if queue <= (ack.rtt.min / 32).max(LEAST_TIME) {
-            let twice = rate(2 * paced, time);
+            let twice = rate(paced.saturating_mul(2), time);
             return Some(pace.map_or(twice, |pace| pace.max(twice)));
         }
         Some(rate(paced, time + queue))
