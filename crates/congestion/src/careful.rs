@@ -334,7 +334,7 @@ impl Controller for Careful {
             Phase::Unvalidated(Spurt { raised_from: Some(_), .. }) if !rtt.smoothed.is_zero() => {
                 let bits = u128::from(self.window()) * 8 * 1_000_000_000;
                 let even = bits / u128::from(rtt.smoothed.as_nanos());
-                rate.min(BitRate(u64::try_from(even).unwrap_or(u64::MAX)))
+                rate.min(BitRate(u64::try_from(even).unwrap_or(u64::MAX).max(1)))
             }
             Phase::Unvalidated(_) => {
                 let pace = self.known.filter(|known| known.is_fresh(self.last_sent)).and_then(|k| k.pace);

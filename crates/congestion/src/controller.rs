@@ -122,7 +122,8 @@ pub trait Controller: Send + fmt::Debug {
     }
 
     /// The rate at which to spread packets: 1.25 times window over smoothed round-trip time, twice
-    /// in slow start (RFC 9002 section 7.7). Unlimited before the first RTT sample.
+    /// in slow start (RFC 9002 section 7.7). Unlimited before the first RTT sample, and never zero:
+    /// that would be for ever.
     fn pacing_rate(&self, rtt: &Rtt) -> BitRate {
         let (gain_num, gain_den) = match self.state().phase {
             Phase::SlowStart => (2, 1),
@@ -133,7 +134,8 @@ pub trait Controller: Send + fmt::Debug {
             return BitRate(u64::MAX);
         }
         let bits = u128::from(self.window()) * 8 * gain_num * 1_000_000_000;
-        BitRate(u64::try_from(bits / (nanos * gain_den)).unwrap_or(u64::MAX))
+        let rate = bits / (nanos * gain_den);
+        BitRate(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
     }
 
     /// What the controller is doing, for statistics.

@@ -141,6 +141,19 @@ fn extreme_step(controller: &mut dyn Controller, random: &mut Random, now: Insta
     controller.pacing_rate(&rtt);
 }
 
+/// A rate of nothing would hold the path's next packet back for ever, and with it the ACK that says
+/// otherwise: a clock that went on while the machine slept makes such round-trip times.
+#[test]
+fn a_round_trip_of_days_leaves_a_rate() {
+    for kind in ControllerKind::ALL {
+        let mut controller = kind.build(&Config::default());
+        controller.on_persistent_congestion(Instant::from_nanos(1));
+        for smoothed in [Duration::from_secs(86_400 * 365), Duration::MAX] {
+            assert_ne!(controller.pacing_rate(&Rtt { smoothed, ..Rtt::default() }), BitRate(0), "{kind}");
+        }
+    }
+}
+
 #[test]
 fn one_reduction_per_recovery_period() {
     for kind in ControllerKind::ALL {
