@@ -117,7 +117,7 @@ impl<T: Clone> Link<T> {
     pub fn offer(&mut self, now: Instant, packet: T, size: u64) -> Offered {
         self.advance(now);
         self.stats.offered += 1;
-        self.stats.offered_bytes += size;
+        self.stats.offered_bytes = self.stats.offered_bytes.saturating_add(size);
         // Drawn before anything else may drop the packet, so that the n-th packet's fate depends on
         // n alone.
         let lost = self.loss_point == LossPoint::BeforeRate && self.lose(size, self.clock);
@@ -158,7 +158,7 @@ impl<T: Clone> Link<T> {
         self.advance(now);
         let InFlight { at, packet, size, ce, .. } = self.flight.pop(self.clock)?;
         self.stats.delivered += 1;
-        self.stats.delivered_bytes += size;
+        self.stats.delivered_bytes = self.stats.delivered_bytes.saturating_add(size);
         Some(Delivered { packet, size, at, ce })
     }
 
@@ -238,7 +238,8 @@ impl<T: Clone> Link<T> {
 
     /// Queues the packet, or sends it at once if nothing waits.
     fn admit(&mut self, packet: T, size: u64) -> Offered {
-        if self.queue.bytes() + self.flight.bytes() + size > self.capacity {
+        let inside = self.queue.bytes().saturating_add(self.flight.bytes());
+        if inside.checked_add(size).is_none_or(|bytes| bytes > self.capacity) {
             return Offered::QueueFull;
         }
         let idle = self.queue.is_empty() && self.free_at <= self.clock && self.sending();

@@ -41,7 +41,7 @@ impl<T> Flight<T> {
     pub(super) fn push(&mut self, at: Instant, packet: T, size: u64, ce: bool) {
         let sequence = self.sent;
         self.sent += 1;
-        self.bytes += size;
+        self.bytes = self.bytes.saturating_add(size);
         let mut packet = InFlight { at, sequence, packet, size, ce };
         match &mut self.order {
             Order::Sent(ring) => {
@@ -61,7 +61,7 @@ impl<T> Flight<T> {
             Order::Sent(ring) => ring.pop_front(),
             Order::Arrival(heap) => heap.pop().map(|Reverse(first)| first),
         }?;
-        self.bytes -= first.size;
+        self.bytes = self.bytes.saturating_sub(first.size);
         Some(first)
     }
 

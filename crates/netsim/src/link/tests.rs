@@ -1,6 +1,6 @@
 //! Timelines to the nanosecond, limits, and bookkeeping.
 
-use units::LossRate;
+use units::{Bytes, LossRate};
 
 use super::*;
 
@@ -134,6 +134,21 @@ fn a_link_without_a_rate_is_bounded_too() {
     let mut link = Link::new(&config, Seed(1), Instant::ORIGIN);
     let accepted = (0..10).filter(|n| link.offer(Instant::ORIGIN, *n, 1_000) == Offered::Accepted).count();
     assert_eq!((accepted, link.stats().dropped_queue), (2, 8));
+}
+
+#[test]
+fn packets_of_any_size_are_counted_without_overflow() {
+    for capacity in [LinkConfig::default().capacity, Bytes(u64::MAX)] {
+        let config = LinkConfig { capacity, ..LinkConfig::new().duplicate(LossRate::new(1.0).unwrap()) };
+        let mut link = Link::new(&config, Seed(1), Instant::ORIGIN);
+        for (packet, size) in [u64::MAX, 1_000, u64::MAX / 2 + 1, u64::MAX / 2 + 1].into_iter().enumerate() {
+            link.offer(Instant::ORIGIN, packet, size);
+        }
+        let fits = if capacity == Bytes(u64::MAX) { 0 } else { 1 };
+        assert_eq!(packets(&drain(&mut link)), [fits, fits]);
+        assert_eq!(link.stats().offered_bytes, u64::MAX);
+        assert_accounted(&link);
+    }
 }
 
 #[test]
