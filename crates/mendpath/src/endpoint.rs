@@ -40,6 +40,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the socket cannot be bound, or there is no tokio runtime here.
+    ///
+    /// # Panics
+    /// If I/O or timers are not enabled in this runtime; `enable_all` of its builder enables both.
     pub fn client(local: SocketAddr) -> io::Result<Self> {
         Self::builder().bind(local).build()
     }
@@ -48,6 +51,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the socket cannot be bound, or there is no tokio runtime here.
+    ///
+    /// # Panics
+    /// If I/O or timers are not enabled in this runtime; `enable_all` of its builder enables both.
     pub fn server(config: ServerConfig, local: SocketAddr) -> io::Result<Self> {
         Self::builder().server(config).bind(local).build()
     }
@@ -282,6 +288,10 @@ impl EndpointBuilder {
     ///
     /// # Errors
     /// If a socket cannot be bound, or there is no tokio runtime here.
+    ///
+    /// # Panics
+    /// If it is to run on the current runtime, and I/O or timers are not enabled there; `enable_all`
+    /// of its builder enables both.
     pub fn build(mut self) -> io::Result<Endpoint> {
         if self.bind.is_empty() && self.sockets.is_empty() {
             self.bind.push(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0));

@@ -79,6 +79,9 @@ impl Crew {
     ///
     /// # Errors
     /// If this is no tokio runtime, or there can be no more threads.
+    ///
+    /// # Panics
+    /// If the engines are to run on a runtime without timers.
     pub(crate) fn new(
         workers: Vec<proto::Endpoint>,
         threads: Threads,
@@ -86,6 +89,9 @@ impl Crew {
         client: Option<ClientConfig>,
     ) -> io::Result<Self> {
         let here = Runtime::try_current().map_err(io::Error::other)?;
+        if threads == Threads::Callers {
+            demand_timers();
+        }
         let common = Arc::<Common>::default();
         let start = |(index, proto)| {
             let (runtime, thread) = match threads {
@@ -240,6 +246,12 @@ impl Crew {
     pub(crate) fn len(&self) -> usize {
         self.engines.len()
     }
+}
+
+/// Panics on a runtime without timers, as sockets do on one without I/O: there, every connection's
+/// task would panic and its application learn nothing but that it has ended.
+fn demand_timers() {
+    drop(tokio::time::sleep_until(tokio::time::Instant::now()));
 }
 
 impl Common {

@@ -4,6 +4,13 @@ use mendpath::{ClientConfig, ConnectError, ConnectionError, Endpoint, Identity};
 
 use crate::common::{LOOPBACK, Pair, configs, watchdog};
 
+#[test]
+#[should_panic(expected = "timers are disabled")]
+fn a_runtime_without_timers_is_told_when_the_endpoint_is_made() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let _ = runtime.block_on(async { Endpoint::client(LOOPBACK) });
+}
+
 #[tokio::test]
 async fn a_server_with_another_key_than_the_pinned_one_is_named_as_that() {
     watchdog(async {
