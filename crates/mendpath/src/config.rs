@@ -232,11 +232,14 @@ impl ServerConfig {
     /// A server with a certificate chain, its own certificate first.
     ///
     /// # Errors
-    /// If TLS cannot use the key, or it does not belong to the certificate.
+    /// If the chain is empty, TLS cannot use the key, or it does not belong to the certificate.
     pub fn with_certificate(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, ConfigError> {
+        if chain.is_empty() {
+            return Err(ConfigError::NoCertificate);
+        }
         let tls = rustls::ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()

@@ -280,6 +280,9 @@ pub enum ConfigError {
     /// TLS refused the certificate, key or options.
     #[error("TLS refused the configuration: {0}")]
     Tls(#[from] rustls::Error),
+    /// A server's certificate chain without a certificate.
+    #[error("a server needs a certificate, but the chain is empty")]
+    NoCertificate,
     /// The private key or certificate could not be made or read.
     #[error("the identity could not be made: {0}")]
     Identity(#[from] rcgen::Error),

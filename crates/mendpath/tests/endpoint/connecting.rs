@@ -1,6 +1,9 @@
 //! Connections that cannot begin, and what clients are told about it.
 
-use mendpath::{ClientConfig, ConnectError, ConnectionError, Endpoint, Identity};
+use mendpath::{
+    ClientConfig, ConnectError, ConnectionError, Endpoint, Identity, ServerConfig,
+    rustls::pki_types::PrivatePkcs8KeyDer,
+};
 
 use crate::common::{LOOPBACK, Pair, configs, watchdog};
 
@@ -9,6 +12,13 @@ use crate::common::{LOOPBACK, Pair, configs, watchdog};
 fn a_runtime_without_timers_is_told_when_the_endpoint_is_made() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     let _ = runtime.block_on(async { Endpoint::client(LOOPBACK) });
+}
+
+#[test]
+fn an_empty_certificate_chain_is_called_that() {
+    let key = Identity::self_signed(["localhost"]).unwrap().to_pkcs8_der();
+    let refused = ServerConfig::with_certificate(Vec::new(), PrivatePkcs8KeyDer::from(key).into());
+    assert_eq!(refused.unwrap_err().to_string(), "a server needs a certificate, but the chain is empty");
 }
 
 #[tokio::test]
