@@ -283,6 +283,9 @@ pub enum ConfigError {
     /// A server's certificate chain without a certificate.
     #[error("a server needs a certificate, but the chain is empty")]
     NoCertificate,
+    /// Not a name that a certificate can carry.
+    #[error("`{0}` is neither a DNS name nor an IP address")]
+    Name(String),
     /// The private key or certificate could not be made or read.
     #[error("the identity could not be made: {0}")]
     Identity(#[from] rcgen::Error),

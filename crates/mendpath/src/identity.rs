@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 use ring::digest;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use subtle::ConstantTimeEq as _;
 
 use crate::ConfigError;
@@ -109,6 +109,9 @@ impl Identity {
         names: impl IntoIterator<Item = S>,
     ) -> Result<Self, ConfigError> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        if let Some(bad) = names.iter().find(|name| !is_certifiable(name)) {
+            return Err(ConfigError::Name(bad.clone()));
+        }
         let certificate = CertificateParams::new(names)?.self_signed(&key)?.into();
         Ok(Self { key, certificate })
     }
@@ -138,6 +141,12 @@ impl Identity {
     }
 }
 
+/// Whether a certificate can carry the name. Clients compare it with what they connect to, where
+/// nothing else is allowed; a wildcard takes the place of the first label (RFC 6125 section 6.4.3).
+fn is_certifiable(name: &str) -> bool {
+    ServerName::try_from(name.strip_prefix("*.").unwrap_or(name)).is_ok()
+}
+
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("pin", &self.pin()).finish_non_exhaustive()
@@ -156,6 +165,18 @@ mod tests {
         let again = Identity::from_pkcs8_der(&identity.to_pkcs8_der(), ["localhost"]).unwrap();
         assert_eq!(identity.pin(), again.pin());
         assert_ne!(identity.pin(), Identity::self_signed(["localhost"]).unwrap().pin());
+    }
+
+    #[test]
+    fn names_that_no_client_can_ask_for_are_refused() {
+        for good in ["localhost", "a.example.", "*.example.com", "my_host", "127.0.0.1", "::1"] {
+            assert!(Identity::self_signed([good]).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "a b", "a..b", "[::1]", "127.0.0.1:443", "*", "\u{fc}.example", &"x".repeat(64)]
+        {
+            let error = Identity::self_signed(["localhost", bad]).unwrap_err();
+            assert_eq!(error.to_string(), format!("`{bad}` is neither a DNS name nor an IP address"));
+        }
     }
 
     #[test]
