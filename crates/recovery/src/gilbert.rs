@@ -20,9 +20,9 @@ pub struct Gilbert {
 
 impl Gilbert {
     /// The model that loses `loss` of all packets (0 to below 1) in bursts of `mean_burst` packets
-    /// on average (1 or more). `None` if there is no such model: so much loss needs longer bursts.
+    /// on average (1 or more, and finite). `None` if there is no such model: so much loss needs longer bursts.
     pub fn new(loss: f64, mean_burst: f64) -> Option<Self> {
-        if !(0.0..1.0).contains(&loss) || !(1.0..).contains(&mean_burst) {
+        if !(0.0..1.0).contains(&loss) || !(1.0..f64::INFINITY).contains(&mean_burst) {
             return None;
         }
         let to_good = 1.0 / mean_burst;
@@ -136,6 +136,7 @@ mod tests {
         {
             assert_eq!(Gilbert::new(loss, burst), None, "{loss} {burst}");
         }
+        assert_eq!(Gilbert::new(0.1, f64::INFINITY), None, "it would never leave the state it begins in");
     }
 
     #[test]

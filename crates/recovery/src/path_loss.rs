@@ -68,16 +68,16 @@ impl PathLoss {
 
     /// `packets` were transmitted; recovery packets count like any other.
     pub fn on_sent(&mut self, packets: u64) {
-        self.transmitted += packets;
+        self.transmitted = self.transmitted.saturating_add(packets);
         if self.lost > 0 {
-            self.since_last_loss += packets;
+            self.since_last_loss = self.since_last_loss.saturating_add(packets);
         }
     }
 
     /// `packets` were declared lost on this path, whether or not their data was mended meanwhile.
     pub fn on_lost(&mut self, packets: u64) {
         if packets > 0 {
-            self.lost += packets;
+            self.lost = self.lost.saturating_add(packets);
             self.since_last_loss = 1;
         }
     }
@@ -158,6 +158,17 @@ mod tests {
             check(Weights::cofuso_simulation(), fuso);
             check(Weights::cofuso_testbed(), testbed);
         }
+    }
+
+    #[test]
+    fn counts_do_not_overflow() {
+        let mut path = PathLoss::new(Weights::fuso());
+        for _ in 0..2 {
+            path.on_lost(u64::MAX);
+            path.on_sent(u64::MAX);
+        }
+        assert_eq!((path.transmitted(), path.lost()), (u64::MAX, u64::MAX));
+        assert!((0.0..=1.0).contains(&path.estimate()));
     }
 
     #[test]

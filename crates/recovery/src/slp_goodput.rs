@@ -25,7 +25,7 @@ pub fn arq(p: f64) -> f64 {
 
 /// The share of transmissions that is not redundant: n / (n+k).
 pub fn fec(n: u32, k: u32) -> f64 {
-    f64::from(n) / f64::from((n + k).max(1))
+    f64::from(n) / (f64::from(n) + f64::from(k)).max(1.0)
 }
 
 /// The smallest k with p <= k / (n+k); `None` if p is 1 or more.
@@ -52,6 +52,8 @@ mod tests {
             }
         }
         assert_eq!(redundancy_needed(10, 1.0), None);
+        let nearly_all = redundancy_needed(10, 1.0 - 1e-12).unwrap();
+        assert!(fec(10, nearly_all) > 0.0 && fec(0, 0) == 0.0);
     }
 
     #[test]
