@@ -128,7 +128,9 @@ impl Endpoint {
         self.crew().close(code, reason);
     }
 
-    /// Waits until no connection is left, those that are closing included.
+    /// Waits until no connection is left, those that are closing included: that takes three probe
+    /// timeouts of their slowest path (RFC 9000 section 10.2), some seconds where one was never answered.
+    /// Cancel safe.
     pub async fn wait_idle(&self) {
         self.crew().wait_idle().await;
     }

@@ -31,11 +31,12 @@ pub struct TransportConfig {
     /// streams. Default 128 MiB.
     pub receive_window: u64,
     /// The most that a single stream may receive ahead of the application, however fast it is read;
-    /// it never gets more than half of `receive_window`. Default 64 MiB.
+    /// it never gets more than half of `receive_window`. Zero: the peer may send nothing on streams.
+    /// Default 64 MiB.
     pub stream_receive_window: u64,
     /// What every stream may receive from the start, read or not. `None`: an eighth of
-    /// `receive_window` for all streams that the peer may open, between 4 and 64 KiB each. Default
-    /// `None`.
+    /// `receive_window` for all streams that the peer may open, between 4 and 64 KiB each. Zero: the
+    /// peer may send nothing on streams, since what is never sent is never read. Default `None`.
     pub initial_stream_window: Option<u64>,
     /// Bytes that the application may hand over before they are acknowledged, all streams together.
     /// Of these as many are used as the paths need, at least 1 MiB. Less than 512 counts as that.

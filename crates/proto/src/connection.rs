@@ -147,6 +147,10 @@ struct TokenOwner {
 /// until `None` (so that the endpoint knows new connection ids before the peer does), then
 /// [`poll_transmit`](Self::poll_transmit) until `None`, then [`poll_event`](Self::poll_event) until
 /// `None`, then [`poll_timeout`](Self::poll_timeout) once.
+///
+/// # Time
+/// `now` may stand still from call to call and jump ahead, but never goes back: deadlines that were
+/// made of a later moment would be too late, which debug builds find by an assertion.
 pub struct Connection {
     side: Side,
     /// See [`original_id`](Self::original_id).

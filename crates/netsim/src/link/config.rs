@@ -127,7 +127,7 @@ impl LinkConfig {
         self
     }
 
-    /// Sets the jitter: each packet's delay grows by up to this much.
+    /// Sets the jitter: each packet's delay is longer or shorter by up to this much, never negative.
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
         self
