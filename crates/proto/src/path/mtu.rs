@@ -78,8 +78,8 @@ pub(crate) struct MtuSearch {
     search_again_at: Option<Instant>,
     /// Rounds of loss detection with full datagrams since one of their sizes arrived.
     full_lost: u8,
-    /// The smallest of those sizes.
-    least_lost: u16,
+    /// By how much the smallest of those was smaller than the largest, in bytes: at most [`NEARLY_FULL`].
+    lost_below: u8,
     /// A probe timeout was answered with small datagrams since then.
     small_probe: bool,
     /// Rounds of loss detection with datagrams of about [`BASE`] bytes since one arrived.
@@ -100,7 +100,7 @@ impl MtuSearch {
             in_flight: false,
             search_again_at: None,
             full_lost: 0,
-            least_lost: LARGEST,
+            lost_below: 0,
             small_probe: false,
             base_lost: 0,
         }
@@ -151,8 +151,8 @@ impl MtuSearch {
         if self.is_full(size) {
             self.small_probe = false;
         }
-        if size >= self.least_lost {
-            (self.full_lost, self.least_lost) = (0, LARGEST);
+        if size.saturating_add(self.lost_below.into()) >= self.current {
+            (self.full_lost, self.lost_below) = (0, 0);
         }
         if is_base(size) {
             self.base_lost = 0;
@@ -233,7 +233,7 @@ impl MtuSearch {
     /// returns whether the MTU has shrunk.
     pub(crate) fn on_full_lost(&mut self, now: Instant, size: u16) -> bool {
         self.full_lost = self.full_lost.saturating_add(1);
-        self.least_lost = self.least_lost.min(size);
+        self.lost_below = self.lost_below.max(self.current.saturating_sub(size).min(NEARLY_FULL) as u8);
         let rounds = if self.small_probe { 1 } else { BLACK_HOLE_ROUNDS };
         self.full_lost >= rounds && self.shrink(now)
     }
@@ -271,7 +271,7 @@ impl MtuSearch {
             return false;
         }
         self.current = BASE;
-        (self.in_flight, self.full_lost, self.least_lost, self.small_probe) = (false, 0, LARGEST, false);
+        (self.in_flight, self.full_lost, self.lost_below, self.small_probe) = (false, 0, 0, false);
         self.search_again_at = Some(now + BLACK_HOLE_PAUSE);
         true
     }
