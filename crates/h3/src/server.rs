@@ -82,6 +82,8 @@ pub struct Server {
     limits: Limits,
 }
 
+type BoxError = Box<dyn Error + Send + Sync>;
+
 /// Where a response goes.
 type Sending = RequestStream<SendStream<Bytes>, Bytes>;
 
@@ -111,12 +113,9 @@ impl Server {
         stop: impl Future<Output = ()>,
     ) -> Result<(), ConnectionError>
     where
-        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
-        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>> + Clone + Send + 'static,
         S::Future: Send,
-        B: http_body::Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
         self.serve_noting(connection, service, |_| {}, stop).await
     }
@@ -135,12 +134,9 @@ impl Server {
         stop: impl Future<Output = ()>,
     ) -> Result<(), ConnectionError>
     where
-        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
-        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>> + Clone + Send + 'static,
         S::Future: Send,
-        B: http_body::Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
+        B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
         let (watched, last) = Connection::watched(connection.clone());
         let mut h3 = h3::server::builder()
@@ -240,10 +236,8 @@ async fn serve_request<S, B>(
     service: S,
     books: Arc<Books>,
 ) where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: http_body::Body,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
+    B: http_body::Body<Error: Into<BoxError>>,
 {
     let outcome = outcome_of(resolver, accepted, service, &books).await;
     books.on_over(outcome);
@@ -265,10 +259,8 @@ async fn outcome_of<S, B>(
     books: &Books,
 ) -> Outcome
 where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: http_body::Body,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
+    B: http_body::Body<Error: Into<BoxError>>,
 {
     let Accepted { id, mut end, whole, early } = accepted;
     let mut sending = None;
@@ -301,10 +293,8 @@ async fn attempt<S, B>(
     sending: &mut Option<Sending>,
 ) -> Outcome
 where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: http_body::Body,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
+    B: http_body::Body<Error: Into<BoxError>>,
 {
     let (request, stream) = match within(limits.head, pin!(resolver.resolve_request())).await {
         Ok(Ok(resolved)) => resolved,
@@ -372,7 +362,7 @@ enum Broken {
     /// The request turned out to be none.
     Malformed,
     /// The service cannot give it.
-    Service(Box<dyn Error + Send + Sync>),
+    Service(BoxError),
 }
 
 impl From<StreamError> for Broken {
@@ -391,10 +381,8 @@ async fn answer<S, B>(
     patience: Duration,
 ) -> Result<(), Broken>
 where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: http_body::Body,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
+    B: http_body::Body<Error: Into<BoxError>>,
 {
     let mut handed_over = pin!(hand_over(send, service, request, bodiless, patience));
     tokio::select! {
@@ -413,10 +401,8 @@ async fn hand_over<S, B>(
     patience: Duration,
 ) -> Result<(), Broken>
 where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: http_body::Body,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
+    B: http_body::Body<Error: Into<BoxError>>,
 {
     let slow = |_| Broken::Client;
     let (interim, mut interims) = Interim::new();
@@ -424,7 +410,7 @@ where
         std::future::poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
         let mut request = request.take().expect("nobody has taken it");
         request.extensions_mut().insert(interim);
-        service.call(request).await.map_err(Into::<Box<dyn Error + Send + Sync>>::into)
+        service.call(request).await.map_err(Into::<BoxError>::into)
     });
     let called = loop {
         tokio::select! {
