@@ -32,6 +32,7 @@ pub(crate) mod rtt;
 pub(crate) mod sending;
 pub(crate) mod sent;
 pub(crate) mod snapshot;
+pub(crate) mod source;
 pub(crate) mod space;
 pub(crate) mod status;
 mod steadiness;

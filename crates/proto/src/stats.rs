@@ -186,7 +186,7 @@ pub struct ConnectionStats {
     pub decoder_memory: u64,
     /// The most the decoder ever held.
     pub decoder_memory_peak: u64,
-    /// Bytes of sent payloads kept for coding.
+    /// Bytes of sent payloads kept for coding beside what the streams hold.
     pub source_memory: u64,
     /// How often a path was held to less than its window for two round trips, to find out whether
     /// another one's queue would feel it: whether they share a bottleneck.

@@ -51,9 +51,9 @@ use units::{Duration, Instant};
 
 pub use error::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveEnd, WriteError};
 pub use event::StreamEvent;
-pub use sent::SentStreamFrames;
 #[cfg(test)]
-use sent::{StreamControl, StreamRange};
+use sent::StreamControl;
+pub use sent::{SentStreamFrames, StreamRange};
 
 use crate::spare_room::SpareRoom as _;
 use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters, VarInt};

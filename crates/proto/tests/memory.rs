@@ -60,7 +60,7 @@ fn what_traffic_leaves_is_given_back() {
     pair.run(A_WHILE);
     let (client, server) = (held(&mut pair.client), held(&mut pair.server));
     println!("after a transfer {given_back} bytes given back: client {client} bytes, server {server} bytes");
-    assert!(given_back > 500_000, "{given_back}");
+    assert!(given_back > 400_000, "{given_back}");
     assert!(server < 8_650, "{server}");
     assert!(client < 9_600, "{client}");
 }

@@ -152,8 +152,8 @@ impl Connection {
                 self.on_timed_acked(id, number);
             }
         }
-        let SentPacket { frames, payload, .. } = packet;
-        self.repair.recycle(payload);
+        let SentPacket { frames, mut source, .. } = packet;
+        self.repair.recycle(source.take_plaintext());
         self.streams.on_acked(&frames.streams);
         self.on_control_delivered(&frames.control);
         for range in &frames.crypto {
@@ -286,7 +286,7 @@ impl Connection {
                 self.repair.on_timed_lost(id, number);
             }
         }
-        self.repair.recycle(core::mem::take(&mut packet.payload));
+        self.repair.recycle(packet.source.take_plaintext());
         if !packet.is_rebuilt() {
             self.requeue(level, &mut packet.frames);
         }

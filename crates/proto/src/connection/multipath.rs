@@ -381,7 +381,7 @@ impl Connection {
         if let Some(path) = self.paths.remove(&id) {
             // The memory for source symbols is the connection's: what the path still held must go
             // back.
-            path.into_packets().for_each(|packet| self.repair.recycle(packet.payload));
+            path.into_packets().for_each(|mut packet| self.repair.recycle(packet.source.take_plaintext()));
         }
         self.path_ids.abandon_codes.remove(&id);
         // A full queue only delays what the peer will find out anyway.

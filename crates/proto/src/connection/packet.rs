@@ -12,6 +12,7 @@ use crate::{
         received::Told,
         sending::NewPacket,
         sent::{ControlFrame, SentFrames},
+        source::Source,
         space::Space,
     },
     policy::RecoveryEvent,
@@ -38,6 +39,8 @@ pub(super) struct PacketBuilder {
     pub(super) ack_eliciting: bool,
     /// Pad the datagram to this size.
     pub(super) pad_to: usize,
+    /// Where the stream data written last ends in the buffer; 0 if there is none.
+    pub(super) data_end: usize,
     /// The datagrams with deadlines among its frames.
     pub(super) timed: Vec<TimedDatagram>,
 }
@@ -106,6 +109,7 @@ impl Connection {
             frames: SentFrames::default(),
             ack_eliciting: false,
             pad_to: 0,
+            data_end: 0,
             timed: Vec::new(),
         })
     }
@@ -135,6 +139,7 @@ impl Connection {
             frames: SentFrames::default(),
             ack_eliciting: false,
             pad_to: 0,
+            data_end: 0,
             timed: Vec::new(),
         })
     }
@@ -160,7 +165,7 @@ impl Connection {
         }
         let padded = builder.pad_to.saturating_sub(TAG_LEN).max(shortest);
         out.resize(out.len().max(padded), 0);
-        let payload = self.keep_source(&mut builder, purpose, &out[at.payload..]);
+        let source = self.keep_source(&builder, purpose, &out[at.payload..], builder.data_end == out.len());
         let guarded = self.guard(now, &mut builder, &out[at.payload..]);
         self.observe_sent(now, &builder, purpose, out.len() + TAG_LEN - at.start, &out[at.payload..]);
         if !self.seal(&builder, out) {
@@ -171,7 +176,7 @@ impl Connection {
         }
         let built = Built { number: builder.number, size: out.len() - at.start };
         let name = (builder.path, builder.number);
-        self.record(now, builder, purpose, payload, built);
+        self.record(now, builder, purpose, source, built);
         if let Some(guarded) = guarded {
             self.follow_timed(now, name, guarded);
         }
@@ -202,23 +207,39 @@ impl Connection {
         !worn_out && crypto::seal(keys, builder.path, builder.number, out, &builder.at).is_ok()
     }
 
-    /// Keeps the plaintext of a packet that coding may have to protect.
+    /// Keeps what coding needs of a packet that it may have to protect.
     fn keep_source(
         &mut self,
-        builder: &mut PacketBuilder,
+        builder: &PacketBuilder,
         purpose: PacketPurpose,
         plaintext: &[u8],
-    ) -> Vec<u8> {
+        ends_with_data: bool,
+    ) -> Source {
         let wanted = purpose == PacketPurpose::Data && builder.frames.carries_data();
         if !wanted || !self.repair.keeps_sources() || builder.level != Level::OneRtt {
-            return Vec::new();
+            return Source::Nothing;
         }
-        self.repair.keep(plaintext).unwrap_or_else(|| {
-            if let Some(path) = self.paths.get_mut(&builder.path) {
-                path.count_unprotected();
+        if self.repair.codes_later()
+            && ends_with_data
+            && let [range] = builder.frames.streams.ranges[..]
+            && let Some(head) = Source::head(&plaintext[..plaintext.len() - range.len as usize])
+        {
+            debug_assert!({
+                let mut made = Vec::new();
+                head.write_plaintext(&[range], &self.streams, &mut made);
+                made == plaintext
+            });
+            return head;
+        }
+        match self.repair.keep(plaintext) {
+            Some(plaintext) => Source::Plaintext(plaintext),
+            None => {
+                if let Some(path) = self.paths.get_mut(&builder.path) {
+                    path.count_unprotected();
+                }
+                Source::Nothing
             }
-            Vec::new()
-        })
+        }
     }
 
     fn record(
@@ -226,11 +247,11 @@ impl Connection {
         now: Instant,
         builder: PacketBuilder,
         purpose: PacketPurpose,
-        payload: Vec<u8>,
+        source: Source,
         built: Built,
     ) {
         let PacketBuilder { path: id, level, number, frames, ack_eliciting, .. } = builder;
-        let packet = NewPacket { number, level, size: built.size, purpose, ack_eliciting, frames, payload };
+        let packet = NewPacket { number, level, size: built.size, purpose, ack_eliciting, frames, source };
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += built.size as u64;
         if ack_eliciting && !core::mem::replace(&mut self.idle.sent_since_heard, true) {

@@ -2,8 +2,9 @@
 //! decoder (docs/wire-format.md).
 //!
 //! A source symbol is the exact plaintext of one packet. The sender keeps those of un-ACKed packets
-//! while a coding scheme is in use; the receiver keeps those that arrived recently. Both have a
-//! limit in bytes, and what does not fit is not protected, which is counted.
+//! while a coding scheme is in use, or what makes them with the bytes that streams hold; the receiver
+//! keeps those that arrived recently. Both have a limit in bytes, and what does not fit is not
+//! protected, which is counted.
 
 mod blocks;
 mod copy;
@@ -142,6 +143,12 @@ impl Repair {
         self.keep_sources && self.policy.coding() != Coding::Nothing
     }
 
+    /// Whether it is coded only when there is spare window, if ever: what a stream holds until then need not be
+    /// kept beside it.
+    pub(super) fn codes_later(&self) -> bool {
+        self.policy.coding() == Coding::Unacked
+    }
+
     // ---- source symbols
 
     pub(crate) fn set_peer(&mut self, peer: &RepairParameters) {
@@ -182,11 +189,17 @@ impl Repair {
         if self.kept_bytes + plaintext.len() as u64 > self.config.source_memory {
             return None;
         }
-        let mut buffer = self.free.pop().unwrap_or_default();
-        buffer.clear();
+        let mut buffer = self.buffer();
         buffer.extend_from_slice(plaintext);
         self.kept_bytes += plaintext.len() as u64;
         Some(buffer)
+    }
+
+    /// An empty buffer for a plaintext.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        let mut buffer = self.free.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
     }
 
     /// Takes a kept plaintext back.
@@ -195,9 +208,13 @@ impl Repair {
             return;
         }
         self.kept_bytes = self.kept_bytes.saturating_sub(payload.len() as u64);
+        self.give_back(payload);
+    }
+
+    fn give_back(&mut self, buffer: Vec<u8>) {
         // Idle connections do not hold on to the buffers of their busiest moment.
         if self.free.len() < 64 {
-            self.free.push(payload);
+            self.free.push(buffer);
         }
     }
 
@@ -214,9 +231,12 @@ impl Repair {
         self.symbols.get(&path)
     }
 
-    /// Codes a new block, which replaces the path's last one.
-    pub(crate) fn encode(&mut self, path: PathId, members: &[u64], sources: &[&[u8]], count: u8) -> bool {
-        self.symbols.get_or_default(path).encode(members, sources, count)
+    /// Codes a new block, which replaces the path's last one. Its sources are in buffers of ours.
+    pub(crate) fn encode(&mut self, path: PathId, members: &[u64], sources: Vec<Vec<u8>>, count: u8) -> bool {
+        let plaintexts: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+        let coded = self.symbols.get_or_default(path).encode(members, &plaintexts, count);
+        sources.into_iter().for_each(|buffer| self.give_back(buffer));
+        coded
     }
 
     pub(crate) fn forget_path(&mut self, path: PathId) {

@@ -418,7 +418,7 @@ fn a_closed_path_gives_its_source_memory_back() {
         Path::new(PathId(1), client.paths[&PathId::ZERO].network(), &client.config, Instant::ORIGIN);
     let payload = client.repair.keep(&[7; 1_500]).unwrap();
     let mut packet = crate::path::sent::SentPacket::for_test(Instant::ORIGIN);
-    packet.payload = payload;
+    packet.source = crate::path::source::Source::Plaintext(payload);
     path.record_for_test(0, packet);
     client.paths.insert(PathId(1), path);
     assert!(client.repair.keep(&[7; 1_500]).is_none(), "the memory is used up");

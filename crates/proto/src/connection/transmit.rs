@@ -514,6 +514,7 @@ impl Connection {
         builder.frames.timed |= !builder.timed.is_empty();
         builder.frames.datagram |= written.any && (written.untimed || !followed);
         self.streams.write_data(out, limit, &mut builder.frames.streams);
+        builder.data_end = out.len();
         if out.len() > before_data {
             self.end_bulk_run();
         }

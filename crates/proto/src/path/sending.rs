@@ -8,6 +8,7 @@ use super::{
     Path,
     loss::LossRecovery,
     sent::{Coding, Content, Resent, SentFrames, SentPacket},
+    source::Source,
     space::Space,
 };
 use crate::{Ecn, PacketPurpose, crypto::Level};
@@ -20,8 +21,8 @@ pub(crate) struct NewPacket {
     pub(crate) purpose: PacketPurpose,
     pub(crate) ack_eliciting: bool,
     pub(crate) frames: SentFrames,
-    /// Its plaintext, if it may become a source symbol; else empty.
-    pub(crate) payload: Vec<u8>,
+    /// What is kept of its plaintext.
+    pub(crate) source: Source,
 }
 
 impl NewPacket {
@@ -176,7 +177,7 @@ impl LossRecovery {
             epoch: measured.epoch,
             purpose: packet.purpose,
             frames: packet.frames,
-            payload: packet.payload,
+            source: packet.source,
             resent: Resent::No,
             coding: Coding::None,
             content: Content::Awaited,

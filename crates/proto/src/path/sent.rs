@@ -1,9 +1,8 @@
 //! The un-ACKed packets of one packet number space, in number order.
 //!
 //! A record says what the packet carried ([`SentFrames`]), so that an ACK, a loss, a probe timeout
-//! and a reinjection are all answered from it. The plaintext is kept beside it only while a coding
-//! scheme may need it as a source symbol, in buffers of a limited pool; see
-//! docs/decisions/0001-transport-core.md.
+//! and a reinjection are all answered from it. What its plaintext is made of is kept beside it only
+//! while a coding scheme may need it as a source symbol; see docs/decisions/0001-transport-core.md.
 
 use std::collections::VecDeque;
 
@@ -11,7 +10,7 @@ use recovery::slp_arbiter::Marks;
 use smallvec::SmallVec;
 use units::Instant;
 
-use super::received::Told;
+use super::{received::Told, source::Source};
 use crate::{Ecn, PacketPurpose, crypto::CryptoRange, streams::SentStreamFrames, wire::PathId};
 
 /// Numbers the networks that a path has run over. Packets of another epoch say nothing about the
@@ -134,8 +133,8 @@ pub(crate) struct SentPacket {
     pub(crate) epoch: Epoch,
     pub(crate) purpose: PacketPurpose,
     pub(crate) frames: SentFrames,
-    /// The plaintext, kept only where it may become a source symbol; empty otherwise.
-    pub(crate) payload: Vec<u8>,
+    /// What is kept of the plaintext.
+    pub(crate) source: Source,
     pub(super) resent: Resent,
     pub(super) coding: Coding,
     pub(super) content: Content,
@@ -154,7 +153,7 @@ impl SentPacket {
             epoch: Epoch::default(),
             purpose: PacketPurpose::Data,
             frames: SentFrames::default(),
-            payload: Vec::new(),
+            source: Source::Nothing,
             resent: Resent::No,
             coding: Coding::None,
             content: Content::Awaited,
@@ -225,10 +224,10 @@ impl SentPacket {
         self.content == Content::Rebuilt
     }
 
-    /// Whether it may become a source symbol: its plaintext is at hand and no block holds it yet
+    /// Whether it may become a source symbol: its plaintext was kept and no block holds it yet
     /// (COF-A10).
     pub(crate) fn is_codable(&self) -> bool {
-        !self.payload.is_empty() && !self.is_coded() && !self.is_resent() && !self.is_rebuilt()
+        !self.source.is_nothing() && !self.is_coded() && !self.is_resent() && !self.is_rebuilt()
     }
 
     /// Whether its loss may only mean that the path carries no more than `current` bytes.

@@ -17,8 +17,8 @@ pub struct RepairConfig {
     /// Bytes of received payloads and repair symbols kept for decoding, per connection. Default 4
     /// MiB.
     pub decoder_memory: u64,
-    /// Bytes of sent payloads kept for coding, per connection; packets beyond it are not protected.
-    /// Default 4 MiB.
+    /// Bytes of sent payloads kept for coding, per connection, where the streams do not hold them
+    /// anyway; packets beyond it are not protected. Default 4 MiB.
     pub source_memory: u64,
 }
 

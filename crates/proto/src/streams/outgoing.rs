@@ -163,6 +163,19 @@ impl Streams {
         }
     }
 
+    /// Whether the bytes of `range` are still held: neither has everything up to one of them been
+    /// acknowledged, nor has the stream been reset.
+    pub fn holds(&self, range: StreamRange) -> bool {
+        self.send.get(&range.id).is_some_and(|half| half.holds(range))
+    }
+
+    /// Appends the bytes of `range`, which are held.
+    pub fn copy_held(&self, range: StreamRange, out: &mut Vec<u8>) {
+        if let Some(half) = self.send.get(&range.id) {
+            half.copy_held(range, out);
+        }
+    }
+
     /// Reinjection: appends what `ranges` carried once more, minus what has been acknowledged
     /// since, as much as fits while `out.len() <= limit`. Returns whether anything was written;
     /// `false` means that nothing was left to write (or that not even the first frame fitted).

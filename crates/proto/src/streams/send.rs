@@ -352,6 +352,16 @@ impl SendHalf {
         Wrote::Everything
     }
 
+    /// Whether the bytes of `range` have not been given up.
+    pub(super) fn holds(&self, range: StreamRange) -> bool {
+        self.buffer.base() <= range.offset && range.end() <= self.buffer.end()
+    }
+
+    /// Appends the bytes of `range`, which are held.
+    pub(super) fn copy_held(&self, range: StreamRange, out: &mut Vec<u8>) {
+        self.buffer.copy_to(range.offset..range.end(), out);
+    }
+
     /// The parts of `range` that are not acknowledged. A reset stream has none.
     fn unacked_within(&self, range: StreamRange) -> impl Iterator<Item = Range<u64>> + '_ {
         let start = range.offset.max(self.buffer.base());

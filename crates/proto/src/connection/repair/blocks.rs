@@ -136,11 +136,11 @@ impl Connection {
         place: Place,
     ) -> Option<BlockSource> {
         let record = self.paths.sent_packet_mut(path, number)?;
-        if record.payload.is_empty() {
+        let plaintext = record.source.take_plaintext();
+        if plaintext.is_empty() {
             return None;
         }
         record.join_block(place.block);
-        let plaintext = core::mem::take(&mut record.payload);
         let bytes = plaintext.len() as u64;
         let datagram = record.frames.datagram;
         let member = Member { path, number, plaintext, covered: false, lost: None, datagram };

@@ -56,10 +56,31 @@ impl Connection {
         Some(built)
     }
 
-    /// Codes the block's packets. Members whose numbers lie too scattered to be named within `room`
-    /// are left out.
+    /// Codes the block's packets.
     fn make_block(&mut self, block: &Block, of: PathId, room: usize) -> bool {
+        let members = self.choose_members(block, of, room);
         let Some(path) = self.paths.get_mut(&of) else { return false };
+        for number in block.first.0..=block.last.0 {
+            if let Some(packet) = path.sent_mut(number).filter(|p| p.is_codable()) {
+                packet.on_coded();
+            }
+        }
+        let mut sources: Vec<Vec<u8>> = Vec::with_capacity(members.len());
+        for packet in members.iter().filter_map(|number| path.sent().get(*number)) {
+            let mut plaintext = self.repair.buffer();
+            packet.source.write_plaintext(&packet.frames.streams.ranges, &self.streams, &mut plaintext);
+            sources.push(plaintext);
+        }
+        // As many symbols as the policy may ever ask for.
+        let most = fec::MAX_BLOCK - members.len().min(fec::MAX_SOURCES);
+        let count = usize::from(self.config.repair.m_max).max(usize::from(block.m)).min(most) as u8;
+        !members.is_empty() && self.repair.encode(of, &members, sources, count)
+    }
+
+    /// Those of the block's packets whose plaintexts can be made and whose numbers lie close enough
+    /// together to be named within `room`.
+    fn choose_members(&self, block: &Block, of: PathId, room: usize) -> Vec<u64> {
+        let Some(path) = self.paths.get(&of) else { return Vec::new() };
         let in_block = |(n, p): &(u64, &SentPacket)| *n <= block.last.0 && p.is_codable();
         let mut members: Vec<u64> = Vec::with_capacity(usize::from(block.k));
         let (mut named, mut longest) = (0, 0);
@@ -67,32 +88,20 @@ impl Connection {
             if members.len() == usize::from(block.k) {
                 break;
             }
-            let new_run = members.last().is_none_or(|last| last + 1 != number);
-            named += if members.is_empty() {
-                12
-            } else if new_run {
-                4
-            } else {
-                0
+            let ranges = &packet.frames.streams.ranges;
+            let Some(len) = packet.source.plaintext_len(ranges, &self.streams) else { continue };
+            named += match members.last() {
+                None => 12,
+                Some(last) if last + 1 == number => 0,
+                Some(_) => 4,
             };
-            longest = longest.max(packet.payload.len());
+            longest = longest.max(len);
             if 16 + named + 2 + longest > room {
                 break;
             }
             members.push(number);
         }
-        for number in block.first.0..=block.last.0 {
-            if let Some(packet) = path.sent_mut(number).filter(|p| p.is_codable()) {
-                packet.on_coded();
-            }
-        }
-        let path = &self.paths[&of];
-        let sources: Vec<&[u8]> =
-            members.iter().filter_map(|n| Some(path.sent().get(*n)?.payload.as_slice())).collect();
-        // As many symbols as the policy may ever ask for.
-        let most = fec::MAX_BLOCK - members.len().min(fec::MAX_SOURCES);
-        let count = usize::from(self.config.repair.m_max).max(usize::from(block.m)).min(most) as u8;
-        !members.is_empty() && self.repair.encode(of, &members, &sources, count)
+        members
     }
 
     // ---- receiving
