@@ -288,6 +288,8 @@ recovery_reasons! {
     uncoded,
     /// Times that a silent path's data moved to another at its probe timeout (`auto`).
     moved,
+    /// Copies that followed the probes of a timeout, while no other path worked (`auto`).
+    after_silence,
     /// Times that un-ACKed packets were probable enough to arrive as they were (`auto`).
     not_needed,
     /// Times that repair was wanted and the budget for it was used up (`auto`).

@@ -30,29 +30,33 @@ pub struct Limits {
     pub allowance: u64,
 }
 
+impl Limits {
+    const DEFAULT: Self = Self { share: 0.01, per_lost: 2.0, most: 0.5, free_loss: 0.002, allowance: 19_200 };
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self { share: 0.01, per_lost: 2.0, most: 0.5, free_loss: 0.002, allowance: 19_200 }
+        Self::DEFAULT
     }
 }
 
 /// Credit for repair of one connection.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RepairBudget {
-    limits: Limits,
+    limits: &'static Limits,
     credit: f64,
 }
 
 impl RepairBudget {
     /// Begins with the whole allowance.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: &'static Limits) -> Self {
         Self { limits, credit: limits.allowance as f64 }
     }
 
     /// `bytes` of data (new or again) were sent on a path that is expected to lose the share `loss`
     /// of it.
     pub fn on_data(&mut self, bytes: u64, loss: f64) {
-        let Limits { share, per_lost, most, free_loss, .. } = self.limits;
+        let Limits { share, per_lost, most, free_loss, .. } = *self.limits;
         let loss = loss.clamp(0.0, 1.0);
         let for_loss = if loss > free_loss { per_lost * loss } else { 0.0 };
         self.earn(bytes as f64 * (share + for_loss).min(most));
@@ -91,7 +95,7 @@ impl RepairBudget {
 
 impl Default for RepairBudget {
     fn default() -> Self {
-        Self::new(Limits::default())
+        Self::new(&Limits::DEFAULT)
     }
 }
 

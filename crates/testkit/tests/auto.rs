@@ -89,6 +89,20 @@ fn a_lost_response_of_one_packet_costs_no_timeout() {
     assert!(clean.stats.reasons.single > 0, "{:?}", clean.stats.reasons);
 }
 
+/// Where a burst takes the end of a response, its repair, the probes after it and some more, two probes a timeout
+/// would need one timeout after the other, each twice as long.
+#[test]
+fn a_burst_at_the_end_of_a_response_costs_one_timeout() {
+    let clean = respond(Seed(1), &[path(100, 50)], RecoveryKind::Auto, 25_000);
+    let burst = [PathPlan { loss: Loss::nth(14..30), ..path(100, 50) }];
+    let [auto, none] =
+        [RecoveryKind::Auto, RecoveryKind::None].map(|kind| respond(Seed(1), &burst, kind, 25_000));
+    let [later, without] = [&auto, &none].map(|response| response.completion - clean.completion);
+    assert_eq!(auto.link_lost, [16]);
+    assert!(auto.stats.reasons.after_silence > 0, "{:?}", auto.stats.reasons);
+    assert!(later < ms(400) && without > ms(2_000), "{later}, probes alone {without}");
+}
+
 #[test]
 fn bulk_without_loss_costs_less_than_two_per_cent() {
     for paths in [vec![path(50, 20)], vec![path(50, 20), path(50, 20)], vec![path(50, 20), path(12, 40)]] {
@@ -119,7 +133,7 @@ fn every_copy_and_symbol_has_a_reason() {
             let why = stats.reasons;
             assert_eq!(why.block, stats.repair_symbols_sent, "{why:?}");
             let copies = stats.copies_sent - stats.late_copies_sent;
-            assert_eq!(why.handshake + why.single + why.uncoded, copies, "{why:?}");
+            assert_eq!(why.handshake + why.single + why.uncoded + why.after_silence, copies, "{why:?}");
         }
         exchange.world.connection(exchange.server).stats().reasons
     };

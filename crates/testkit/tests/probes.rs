@@ -7,6 +7,7 @@ use units::{BitRate, Duration, LossRate};
 
 /// What one side sends in 20 seconds in which nothing arrives.
 struct Silence {
+    /// Copies left out.
     packets: u64,
     bytes: u64,
 }
@@ -29,7 +30,8 @@ fn silence(of: Side) -> Silence {
     let end = exchange.world.now() + Duration::from_secs(20);
     exchange.world.run_until(end);
     let after = stats(&exchange);
-    Silence { packets: after.packets_sent - before.packets_sent, bytes: after.bytes_sent - before.bytes_sent }
+    let packets = after.packets_sent - before.packets_sent - (after.copies_sent - before.copies_sent);
+    Silence { packets, bytes: after.bytes_sent - before.bytes_sent }
 }
 
 /// A server that followed the client to another address may owe an answer that it may not send

@@ -15,6 +15,7 @@
 //! | either, without a decoder, and soon ACKed     | nothing before that ([`SOON`])                        | - |
 //! | lost with its repair, on this path            | nothing, but for a trial now and then                 | `in_vain` |
 //! | stuck on a path whose probe timer has fired   | all of it on another path, by the transport           | `moved` |
+//! | the same, and no other path works             | copies between the probes                             | `after_silence` |
 //!
 //! Repair leaves on the path where it is expected earliest, a loss on the way counted with what it
 //! would cost ([`arrival`]). That is another path than the packets' own unless the others are much
@@ -25,7 +26,8 @@
 //!
 //! # Invariants
 //! Repair never exceeds the budget ([`RepairBudget`]: 1 % of the data on a path without loss, and
-//! an allowance per exchange), and leaves only when nothing else waits and a window has room.
+//! an allowance per exchange), but for the copies after a probe timeout, and leaves only when nothing
+//! else waits and a window has room.
 //! Nothing is computed again while nothing has changed.
 
 use recovery::{
@@ -44,7 +46,7 @@ use super::{
     Built, Carried, CodeScheme, Coding, Flight, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
     RepairConfig, Scheme, SentData, StreamCode, Terms, paced,
 };
-use crate::{by_path::ByPath, stats::RecoveryReasons, wire::PathId};
+use crate::{GRANULARITY, by_path::ByPath, stats::RecoveryReasons, wire::PathId};
 
 pub(super) const SCHEME: Scheme = Scheme { name: "auto", build };
 
@@ -75,6 +77,12 @@ const SAME_PATH: f64 = 2.0;
 /// almost all of it has.
 const SOON: Duration = Duration::from_millis(2);
 
+/// Copies that follow the two probes of a timeout, in so many timeouts in a row, and how many of them a
+/// round trip takes (docs/decisions/0042-copies-after-silence.md).
+const COPIES_AFTER_PROBES: u8 = 6;
+const SILENT_TIMEOUTS: u8 = 6;
+const COPIES_PER_ROUND_TRIP: u64 = 8;
+
 /// The loss rate from which on a path is known to lose packets: each flight of a handshake leaves
 /// twice. On others a flight leaves again when no answer has come.
 const KNOWN_LOSS: f64 = 0.002;
@@ -104,6 +112,30 @@ struct Watch {
     left: Option<(Exposed, Left)>,
     /// What repair of the path's packets mends.
     mends: RepairYield,
+    /// What is to follow the probes of its last timeout.
+    silence: Silence,
+}
+
+/// Copies that follow the probes of a timeout.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silence {
+    /// Probe timeouts since the last ACK.
+    timeouts: u8,
+    /// So many copies are left of this one.
+    left: u8,
+    /// When the next one leaves, once that is known.
+    at: Option<Instant>,
+    /// The first packet that it may repeat.
+    next: PacketNumber,
+}
+
+impl Silence {
+    /// Another probe timeout has passed without an answer.
+    fn on_timeout(&mut self) {
+        self.timeouts = self.timeouts.saturating_add(1);
+        let left = if self.timeouts <= SILENT_TIMEOUTS { COPIES_AFTER_PROBES } else { 0 };
+        *self = Self { left, timeouts: self.timeouts, ..Self::default() };
+    }
 }
 
 /// Why nothing was done.
@@ -263,6 +295,32 @@ impl Auto {
         Plan::Nothing
     }
 
+    /// The next copy that follows the probes of a timeout: within the window, if there was no queue
+    /// before the path fell silent.
+    fn after_silence(
+        &mut self,
+        now: Instant,
+        of: &PathSnapshot,
+        unacked: &dyn UnackedView,
+    ) -> Option<RecoveryAction> {
+        let silence = &mut self.watches.get_mut(&of.id)?.silence;
+        if silence.left == 0 {
+            return None;
+        }
+        let queue = of.expected_rtt.saturating_sub(of.min_rtt);
+        if !of.usable || !of.has_window() || queue > (of.min_rtt / 2).max(LATE) {
+            return None;
+        }
+        let gap = (of.rtt / COPIES_PER_ROUND_TRIP).max(GRANULARITY);
+        let at = *silence.at.get_or_insert(now + gap);
+        if now < at {
+            return Some(RecoveryAction::WaitUntil { at });
+        }
+        let from = |first| unacked.next_unacked(of.id, first, PacketNumber(u64::MAX));
+        let packet = from(silence.next).or_else(|| from(PacketNumber::ZERO))?;
+        Some(RecoveryAction::Reinject { packet, of: of.id, on: of.id })
+    }
+
     /// What the path's task asks for next; `None` if it is over, which is noted, or can get no
     /// further now.
     fn next(
@@ -324,6 +382,9 @@ impl RecoveryPolicy for Auto {
         unacked: &dyn UnackedView,
     ) -> RecoveryAction {
         self.all_sent = true;
+        if let Some(action) = paths.iter().find_map(|of| self.after_silence(now, of, unacked)) {
+            return action;
+        }
         let mut not_before: Option<Instant> = None;
         // The path that loses most comes first.
         let mut order: SmallVec<[(f64, &PathSnapshot); 8]> =
@@ -355,7 +416,15 @@ impl RecoveryPolicy for Auto {
         let (RecoveryAction::Reinject { of, .. } | RecoveryAction::Repair { of, .. }) = *action else {
             return;
         };
-        let Some(task) = self.watches.get_mut(&of).map(|watch| &mut watch.task) else { return };
+        let Some(Watch { task, silence, .. }) = self.watches.get_mut(&of) else { return };
+        if let RecoveryAction::Reinject { packet, on, .. } = *action
+            && on == of
+            && silence.at.is_some()
+        {
+            *silence = Silence { left: silence.left - 1, at: None, next: packet.next(), ..*silence };
+            self.reasons.after_silence += u64::from(sent.is_some());
+            return;
+        }
         let reason = match (action, task.as_mut()) {
             (RecoveryAction::Repair { index, .. }, Some(Task::Symbols { next, .. })) => {
                 *next = index + 1;
@@ -411,6 +480,14 @@ impl RecoveryPolicy for Auto {
                 if let Some(watch) = self.watches.get_mut(path) {
                     watch.task = None;
                     self.reasons.moved += 1;
+                }
+            }
+            RecoveryEvent::PathTimeout { path, moved: false } => {
+                self.watches.get_or_default(*path).silence.on_timeout();
+            }
+            RecoveryEvent::Acked { path, .. } => {
+                if let Some(watch) = self.watches.get_mut(path) {
+                    watch.silence = Silence::default();
                 }
             }
             RecoveryEvent::Lost(lost) if lost.counts && (lost.copied || lost.coded) => {

@@ -303,3 +303,79 @@ fn an_exchange_after_a_silence_has_the_allowance_again() {
     auto.on_data(Instant::ORIGIN, &first, &[PathSnapshot { in_flight: 1_200, ..path(0) }]);
     assert!(auto.budget.allows(16 * 1_200));
 }
+
+/// What leaves after a probe timeout at `now`, one copy after the other, with the time since.
+fn copies_after_timeout(
+    auto: &mut Auto,
+    mut now: Instant,
+    path: PathSnapshot,
+    moved: bool,
+) -> Vec<(u64, Duration)> {
+    let (timeout, packets) = (now, Packets::new(4, 1_200));
+    auto.on_event(now, &RecoveryEvent::PathTimeout { path: path.id, moved });
+    let mut copies = Vec::new();
+    loop {
+        let action = auto.on_opportunity(now, &[path], &packets);
+        match action {
+            RecoveryAction::WaitUntil { at } => now = at,
+            RecoveryAction::Reinject { packet, of, on } => {
+                assert_eq!((of, on), (path.id, path.id));
+                auto.on_done(&action, Some(Carried { number: PacketNumber(100), bytes: 1_200 }));
+                copies.push((packet.0, now - timeout));
+            }
+            _ => return copies,
+        }
+    }
+}
+
+/// An `auto` that has protected all four packets already.
+fn with_all_protected(path: PathSnapshot) -> Auto {
+    let mut auto = auto(Coding::Nothing);
+    auto.budget.on_repair(u64::MAX / 2);
+    assert_eq!(
+        auto.on_opportunity(Instant::ORIGIN, &[path], &Packets::new(4, 1_200)),
+        RecoveryAction::Nothing
+    );
+    auto
+}
+
+#[test]
+fn copies_follow_the_probes_of_an_only_path() {
+    let (path, now) = (path(0), Instant::ORIGIN + Duration::from_secs(1));
+    let mut auto = with_all_protected(path);
+    let gap = |n| path.rtt / COPIES_PER_ROUND_TRIP * n;
+    let all = [(0, gap(1)), (1, gap(2)), (2, gap(3)), (3, gap(4)), (0, gap(5)), (1, gap(6))];
+    for timeout in 1..=u64::from(SILENT_TIMEOUTS) {
+        assert_eq!(copies_after_timeout(&mut auto, now, path, false), all);
+        assert_eq!(auto.reasons().after_silence, timeout * 6);
+    }
+    assert_eq!(copies_after_timeout(&mut auto, now, path, false), [], "it may be gone");
+    let acked =
+        RecoveryEvent::Acked { path: path.id, number: PacketNumber(0), in_flight: true, rtt: path.rtt };
+    auto.on_event(now, &acked);
+    assert_eq!(copies_after_timeout(&mut auto, now, path, false), all, "another silence");
+}
+
+#[test]
+fn no_copies_follow_where_they_would_do_harm_or_no_good() {
+    let now = Instant::ORIGIN + Duration::from_secs(1);
+    let queue = PathSnapshot { expected_rtt: path(0).min_rtt * 2, ..path(0) };
+    let full = PathSnapshot { in_flight: path(0).window, ..path(0) };
+    for (path, moved) in [(queue, false), (full, false), (path(0), true)] {
+        let mut auto = with_all_protected(path);
+        assert_eq!(copies_after_timeout(&mut auto, now, path, moved), []);
+    }
+}
+
+#[test]
+fn copies_end_with_the_silence() {
+    let (path, now) = (path(0), Instant::ORIGIN + Duration::from_secs(1));
+    let mut auto = with_all_protected(path);
+    auto.on_event(now, &RecoveryEvent::PathTimeout { path: path.id, moved: false });
+    let packets = Packets::new(4, 1_200);
+    assert!(matches!(auto.on_opportunity(now, &[path], &packets), RecoveryAction::WaitUntil { .. }));
+    let acked =
+        RecoveryEvent::Acked { path: path.id, number: PacketNumber(0), in_flight: true, rtt: path.rtt };
+    auto.on_event(now, &acked);
+    assert_eq!(auto.on_opportunity(now, &[path], &packets), RecoveryAction::Nothing);
+}
