@@ -195,6 +195,13 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
         None
     }
 
+    /// How many datagrams of the handshake's flight are to follow the probes of a timeout, within the
+    /// window; it is the nth in a row without an answer.
+    fn on_flight_timeout(&mut self, nth: u32) -> u8 {
+        let _ = nth;
+        0
+    }
+
     /// A packet of data has left; `paths` include it.
     fn on_data(&mut self, now: Instant, packet: &SentData, paths: &[PathSnapshot]) {
         let _ = (now, packet, paths);

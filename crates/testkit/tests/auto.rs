@@ -103,6 +103,18 @@ fn a_burst_at_the_end_of_a_response_costs_one_timeout() {
     assert!(later < ms(400) && without > ms(2_000), "{later}, probes alone {without}");
 }
 
+/// The same where it takes the beginning of a set-up: the first packet, its copy, both probes and four more.
+#[test]
+fn a_burst_at_the_beginning_of_a_set_up_costs_one_timeout() {
+    let [auto, none] = [RecoveryKind::Auto, RecoveryKind::None].map(|kind| {
+        let clean = path(100, 50);
+        let burst = PathPlan { up: clean.up.clone().loss(Loss::nth(0..8)), ..clean };
+        Exchange::fetch(Seed(1), &burst, &transport(kind), 10_000).unwrap().0
+    });
+    // The probe timeout is a second here.
+    assert!(auto < ms(2_000) && none > ms(7_000), "{auto}, probes alone {none}");
+}
+
 #[test]
 fn bulk_without_loss_costs_less_than_two_per_cent() {
     for paths in [vec![path(50, 20)], vec![path(50, 20), path(50, 20)], vec![path(50, 20), path(12, 40)]] {

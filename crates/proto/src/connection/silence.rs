@@ -82,7 +82,7 @@ impl Connection {
     /// all. Their ACK shows which others are lost.
     pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
         self.handshake.probes = HANDSHAKE_PROBES;
-        self.end_flight_copy();
+        self.on_flight_timeout(now);
         let complete = self.handshake.is_complete();
         let path = self.path_zero();
         path.on_handshake_probe_timeout(now);
@@ -121,6 +121,11 @@ impl Connection {
         if left == 0 || self.handshake.is_complete() || self.has_flight_pending() {
             return;
         }
+        self.datagram_of_flight_again();
+    }
+
+    /// Makes as much of what is oldest in the handshake's flight pending again as a datagram has room for.
+    pub(super) fn datagram_of_flight_again(&mut self) {
         let mut room = self.probe_room();
         for level in [Level::Initial, Level::Handshake] {
             room -= self.oldest_again(level, room);

@@ -22,7 +22,8 @@
 //! slower or worse.
 //!
 //! The flights of the handshake leave twice if SLP's arbiter says so: at once where the path is known to
-//! lose packets, else as soon as an answer is late, which is long before a probe timeout.
+//! lose packets, else as soon as an answer is late, which is long before a probe timeout. After a timeout, more
+//! datagrams of them follow the probes.
 //!
 //! # Invariants
 //! Repair never exceeds the budget ([`RepairBudget`]: 1 % of the data on a path without loss, and
@@ -460,6 +461,10 @@ impl RecoveryPolicy for Auto {
             flight.rtt.map_or(UNANSWERED, |rtt| rtt + (rtt / 4).max(LATE))
         };
         conditions.worth_duplicating(flight.bytes, 1.0).then_some(gap)
+    }
+
+    fn on_flight_timeout(&mut self, nth: u32) -> u8 {
+        if nth <= u32::from(SILENT_TIMEOUTS) { COPIES_AFTER_PROBES } else { 0 }
     }
 
     fn on_data(&mut self, now: Instant, packet: &SentData, paths: &[PathSnapshot]) {

@@ -2,7 +2,8 @@
 //!
 //! Nothing is known of the path yet, and a lost flight costs a probe timeout of a second or more.
 //! If the policy says so, what a flight carried and nobody has acknowledged leaves again a moment
-//! later, once, within the window and the amplification limit.
+//! later, once, within the window and the amplification limit. If probes get no answer either, some
+//! datagrams of it may follow these, one after the other.
 
 use units::Instant;
 
@@ -10,6 +11,8 @@ use crate::{connection::Connection, crypto::Level, policy::Flight};
 
 /// Room that a copy leaves of the amplification limit, for what comes next.
 const RESERVE: u64 = 1_200;
+/// In such a part of a probe timeout, the next datagram follows its probes.
+const PER_TIMEOUT: u64 = 8;
 
 /// Where the copy of the last flight stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +21,8 @@ pub(super) struct FlightCopy {
     pub(super) due: Option<Instant>,
     /// It is leaving.
     leaving: bool,
+    /// So many datagrams are to follow the probes of the last timeout.
+    after_probes: u8,
 }
 
 impl Connection {
@@ -44,29 +49,44 @@ impl Connection {
         }
     }
 
-    /// A probe timeout has come before all of a copy left: what leaves from now on are probes, and
-    /// those may exceed the window, as no copy may.
-    pub(in crate::connection) fn end_flight_copy(&mut self) {
-        self.repair.flight_copy.leaving = false;
+    /// A probe timeout has come, maybe before all of a copy left: what leaves from now on are probes, and
+    /// those may exceed the window, as no copy may. Copies follow later.
+    pub(in crate::connection) fn on_flight_timeout(&mut self, now: Instant) {
+        let path = self.path_zero();
+        let (gap, nth) = (path.rtt().pto_base() / PER_TIMEOUT, path.pto_count() + 1);
+        let after_probes = self.repair.policy.on_flight_timeout(nth);
+        let due = (after_probes > 0).then_some(now + gap);
+        self.repair.flight_copy = FlightCopy { due, leaving: false, after_probes };
     }
 
     /// Copies the last flight if the time has come.
     pub(in crate::connection) fn copy_flight_if_due(&mut self, now: Instant) {
         if self.repair.flight_copy.due.is_some_and(|t| t <= now) {
-            self.copy_flight();
+            self.copy_flight(now);
         }
     }
 
-    /// Makes what is un-ACKed of the flight pending again, if it fits the window and the
-    /// amplification limit.
-    fn copy_flight(&mut self) {
-        self.repair.flight_copy = FlightCopy::default();
+    /// Makes what is un-ACKed of the flight pending again, or the oldest of it after a timeout, if it fits
+    /// the window and the amplification limit.
+    fn copy_flight(&mut self, now: Instant) {
+        let after_probes = core::mem::take(&mut self.repair.flight_copy).after_probes;
         let unacked = self.handshake.spaces().flat_map(|s| s.space.sent().iter());
         let bytes: u64 =
             unacked.filter(|(_, p)| !p.frames.crypto.is_empty()).map(|(_, p)| u64::from(p.size)).sum();
         let Some(path) = self.paths.of_handshake() else { return };
+        let (silent, gap) = (path.pto_count() > 0, path.rtt().pto_base() / PER_TIMEOUT);
+        let bytes = if after_probes > 0 { bytes.min(path.datagram_size() as u64) } else { bytes };
         let fits = path.spare_window() >= bytes && path.amplification_budget() >= bytes + RESERVE;
         if bytes == 0 || !fits || self.has_flight_pending() {
+            return;
+        }
+        if after_probes > 0 {
+            if silent {
+                let left = after_probes - 1;
+                let due = (left > 0).then_some(now + gap);
+                self.repair.flight_copy = FlightCopy { due, leaving: true, after_probes: left };
+                self.datagram_of_flight_again();
+            }
             return;
         }
         self.repair.flight_copy.leaving = true;

@@ -357,6 +357,13 @@ fn copies_follow_the_probes_of_an_only_path() {
 }
 
 #[test]
+fn copies_follow_the_probes_of_a_handshake() {
+    let mut auto = auto(Coding::Nothing);
+    let after: Vec<u8> = (1..=8).map(|nth| auto.on_flight_timeout(nth)).collect();
+    assert_eq!(after, [6, 6, 6, 6, 6, 6, 0, 0]);
+}
+
+#[test]
 fn no_copies_follow_where_they_would_do_harm_or_no_good() {
     let now = Instant::ORIGIN + Duration::from_secs(1);
     let queue = PathSnapshot { expected_rtt: path(0).min_rtt * 2, ..path(0) };
