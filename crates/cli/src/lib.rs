@@ -39,6 +39,7 @@ mod listener;
 #[cfg(any(feature = "experiment", feature = "lab"))]
 mod long_work;
 mod packet_row;
+mod peer;
 pub mod protocol;
 pub mod quic_lb;
 pub mod secret;

@@ -3,14 +3,15 @@
 //! An end of stream passes on as an end of stream while the other direction goes on (half-close). A
 //! reset of one side, or silence on both for too long, resets everything, so that neither program
 //! mistakes a broken transfer for a complete one. What a side said before it broke off is heard
-//! first, as it would be without us: a host that refuses an upload answers and closes. What a program
+//! first, as it would be without us: a host that refuses an upload answers and closes. It is waited
+//! for only as long as some of it is taken, for nobody is there who would say the rest. What a program
 //! left that has said its last is there for a host to take, though not for as long as if somebody
 //! still waited for it: the kernel does the same for a program that has closed. A TCP
 //! connection is reset whatever else ends it, too: when the kernel closes it because this process was
 //! killed, there is nobody left to say so.
 
 use std::{
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     io::{self, IoSlice},
     ops::RangeInclusive,
     pin::pin,
@@ -22,7 +23,7 @@ use std::{
 use bytes::{Buf as _, Bytes};
 use mendpath::{RecvStream, SendStream};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest},
     net::{
         TcpStream,
         tcp::{ReadHalf, WriteHalf},
@@ -30,7 +31,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::protocol::StreamCode;
+use crate::{peer, protocol::StreamCode};
 
 /// Bytes read from a TCP connection at a time: the least, which is all that a conversation takes, and
 /// the most, for a transfer that fills what it is given. With 1,024 transfers at once 128 MiB.
@@ -41,6 +42,9 @@ pub(crate) const PIECE: usize = 4 * 1024;
 const PIECES: usize = 64;
 /// Without a byte, until a side that takes no more is not listened to any longer.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// Without a byte, until what a side said that has broken off is not waited for any longer, and
+/// between looks whether it has: that takes a minute at most.
+const NOBODY_THERE: Duration = Duration::from_secs(30);
 
 /// The reading half of a stream, whose bytes are lent and not copied.
 pub trait ReadPieces {
@@ -51,8 +55,17 @@ pub trait ReadPieces {
     /// If the stream was reset, or its connection has ended.
     fn read_pieces(&mut self, pieces: &mut [Bytes]) -> impl Future<Output = io::Result<usize>> + Send;
 
-    /// Whether the far end has said its last, read or not. Cancel safe.
-    fn has_ended(&mut self) -> impl Future<Output = bool> + Send;
+    /// How the far end has ended, read or not, if it has. Cancel safe.
+    fn far_end(&mut self) -> impl Future<Output = Option<FarEnd>> + Send;
+}
+
+/// How the far end of a stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FarEnd {
+    /// It has said its last.
+    Complete,
+    /// It has broken off.
+    Broken,
 }
 
 impl ReadPieces for RecvStream {
@@ -60,8 +73,12 @@ impl ReadPieces for RecvStream {
         Ok(self.read_chunks(pieces).await?.unwrap_or(0))
     }
 
-    async fn has_ended(&mut self) -> bool {
-        poll_fn(|cx| Poll::Ready(self.poll_received_reset(cx).is_ready())).await
+    async fn far_end(&mut self) -> Option<FarEnd> {
+        match poll_fn(|cx| Poll::Ready(self.poll_received_reset(cx))).await {
+            Poll::Pending => None,
+            Poll::Ready(Ok(None)) => Some(FarEnd::Complete),
+            Poll::Ready(Ok(Some(_)) | Err(_)) => Some(FarEnd::Broken),
+        }
     }
 }
 
@@ -78,6 +95,12 @@ pub trait Abort {
     /// The last was said; whoever takes none of what is left for so long has broken off, as far as
     /// the system can tell.
     fn leave(&mut self, _patience: Duration) {}
+
+    /// Returns once the other end is known to have broken off, or to have no program any more, whether
+    /// anything is read or not.
+    fn broken(&self) -> impl Future<Output = ()> + Send {
+        pending()
+    }
 }
 
 impl Abort for SendStream {
@@ -120,6 +143,25 @@ impl Abort for ReadHalf<'_> {
     fn abort(&mut self, _code: StreamCode) {
         resets_on_close(self.as_ref());
     }
+
+    async fn broken(&self) {
+        let reset = async {
+            // Where the system does not tell, the next read or write does.
+            if !self.ready(Interest::ERROR).await.is_ok_and(|ready| ready.is_error()) {
+                pending().await
+            }
+        };
+        let abandoned = async {
+            while !{
+                sleep_until(Instant::now() + NOBODY_THERE).await;
+                peer::is_abandoned(self.as_ref())
+            } {}
+        };
+        tokio::select! {
+            () = reset => {}
+            () = abandoned => {}
+        }
+    }
 }
 
 impl Abort for WriteHalf<'_> {
@@ -141,7 +183,7 @@ pub struct Patience {
     /// For either side to say something.
     pub idle: Duration,
     /// For the first side to take what the second left when it had said its last. It is noticed after
-    /// twice as long, or three times.
+    /// up to a minute more.
     pub left: Duration,
 }
 
@@ -237,20 +279,21 @@ where
             counter.fetch_add(bytes as u64, Relaxed);
             witness.passed(direction, bytes);
         };
+        let progress = || forth.load(Relaxed) + back.load(Relaxed);
         // Whoever takes no more has broken off, and what then looks like an end of it is none.
         let is_deaf = AtomicBool::new(false);
         let from_one = async {
-            copy(&mut read1, &mut write2, |bytes| count(&forth, Direction::Forth, bytes)).await?;
+            let moved = |bytes| count(&forth, Direction::Forth, bytes);
+            copy(&mut read1, &mut write2, moved, || silence(NOBODY_THERE, progress)).await?;
             if is_deaf.load(Relaxed) {
                 return Err(Fault::Reading(io::ErrorKind::BrokenPipe.into()));
             }
             end(&mut write2).await.map_err(Fault::Writing)
         };
-        let progress = || forth.load(Relaxed) + back.load(Relaxed);
         let from_other = async {
             let passed = async {
                 let moved = |bytes| count(&back, Direction::Back, bytes);
-                pass(&mut read2, &mut write1, moved, || silence(patience.left, progress)).await?;
+                pass(&mut read2, &mut write1, moved, patience.left, |time| silence(time, progress)).await?;
                 write1.leave(2 * patience.left);
                 end(&mut write1).await.map_err(Fault::Writing)
             };
@@ -265,7 +308,11 @@ where
                     (Ended::Broken(error), true)
                 }
                 Err((_, Fault::Reading(error) | Fault::Writing(error))) => (Ended::Broken(error), false),
-                Err((_, Fault::Left)) => (Ended::Broken(io::ErrorKind::TimedOut.into()), true),
+                // As long as the other side takes nothing, what it has not taken yet says nothing.
+                Err((Direction::Forth, Fault::Left)) => {
+                    (Ended::Broken(io::ErrorKind::ConnectionReset.into()), false)
+                }
+                Err((Direction::Back, Fault::Left)) => (Ended::Broken(io::ErrorKind::TimedOut.into()), true),
             },
             () = silence(patience.idle, progress) => (Ended::Idle, false),
         }
@@ -318,10 +365,12 @@ async fn both(
     }
 }
 
-async fn copy(
-    from: &mut (impl AsyncRead + Unpin),
+/// Once `from` has broken off, whoever takes nothing for as long as a `silence` takes no more.
+async fn copy<S: Future<Output = ()>>(
+    from: &mut (impl AsyncRead + Abort + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     moved: impl Fn(usize),
+    silence: impl Fn() -> S,
 ) -> Result<(), Fault> {
     let mut chunk = vec![0; *CHUNKS.start()];
     loop {
@@ -329,13 +378,37 @@ async fn copy(
         if n == 0 {
             return Ok(());
         }
-        to.write_all(&chunk[..n]).await.map_err(Fault::Writing)?;
-        moved(n);
+        let is_left = async {
+            from.broken().await;
+            silence().await;
+        };
+        tokio::select! {
+            biased;
+            written = write(&chunk[..n], to, &moved) => written.map_err(Fault::Writing)?,
+            () = is_left => return Err(Fault::Left),
+        }
         let next = next_chunk(chunk.len(), n);
         if next != chunk.len() {
             chunk = vec![0; next];
         }
     }
+}
+
+/// Writes all of `chunk`, and tells of each part of it.
+async fn write(
+    mut chunk: &[u8],
+    to: &mut (impl AsyncWrite + Unpin),
+    moved: &impl Fn(usize),
+) -> io::Result<()> {
+    while !chunk.is_empty() {
+        let written = to.write(chunk).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        moved(written);
+        chunk = &chunk[written..];
+    }
+    Ok(())
 }
 
 /// How much to read at a time, where a read of `size` bytes got `read`: a transfer is served with
@@ -351,12 +424,13 @@ fn next_chunk(size: usize, read: usize) -> usize {
 }
 
 /// As [`copy`], from a stream that lends its bytes. Once that has ended, whoever takes nothing for as
-/// long as a `silence` takes no more.
+/// long as `left` takes no more; once it has broken off, not even for so long.
 async fn pass<S: Future<Output = ()>>(
     from: &mut impl ReadPieces,
     to: &mut (impl AsyncWrite + Unpin),
     moved: impl Fn(usize),
-    silence: impl Fn() -> S,
+    left: Duration,
+    silence: impl Fn(Duration) -> S,
 ) -> Result<(), Fault> {
     let mut pieces: [Bytes; PIECES] = std::array::from_fn(|_| Bytes::new());
     loop {
@@ -366,11 +440,15 @@ async fn pass<S: Future<Output = ()>>(
         }
         let is_left = async {
             // Asked after a while, and not by the packet.
-            while !{
-                silence().await;
-                from.has_ended().await
-            } {}
-            silence().await;
+            let end = loop {
+                silence(left.min(NOBODY_THERE)).await;
+                if let Some(end) = from.far_end().await {
+                    break end;
+                }
+            };
+            if end == FarEnd::Complete {
+                silence(left).await;
+            }
         };
         tokio::select! {
             biased;

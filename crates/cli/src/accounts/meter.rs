@@ -18,7 +18,7 @@ use tokio::{
 use super::{Account, Direction};
 use crate::{
     protocol::StreamCode,
-    splice::{Abort, PIECE, ReadPieces},
+    splice::{Abort, FarEnd, PIECE, ReadPieces},
 };
 
 /// A reading or a writing half.
@@ -60,8 +60,8 @@ impl<T: ReadPieces + Send> ReadPieces for Metered<T> {
         Ok(read)
     }
 
-    async fn has_ended(&mut self) -> bool {
-        self.half.has_ended().await
+    async fn far_end(&mut self) -> Option<FarEnd> {
+        self.half.far_end().await
     }
 }
 
@@ -110,8 +110,8 @@ mod tests {
             Ok(1)
         }
 
-        async fn has_ended(&mut self) -> bool {
-            false
+        async fn far_end(&mut self) -> Option<FarEnd> {
+            None
         }
     }
 

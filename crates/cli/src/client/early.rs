@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::{
     protocol::{Reply, StreamCode},
-    splice::{Abort, ReadPieces},
+    splice::{Abort, FarEnd, ReadPieces},
 };
 
 /// Reads what follows the server's answer, so that the other direction need not wait for it. A
@@ -90,10 +90,10 @@ impl ReadPieces for &mut Early {
         self.stream()?.read_pieces(pieces).await
     }
 
-    async fn has_ended(&mut self) -> bool {
+    async fn far_end(&mut self) -> Option<FarEnd> {
         match self {
-            Early::Granted(receive) => receive.has_ended().await,
-            Early::Waiting(_) | Early::Refused(_) => false,
+            Early::Granted(receive) => receive.far_end().await,
+            Early::Waiting(_) | Early::Refused(_) => None,
         }
     }
 }

@@ -7,8 +7,8 @@ use super::*;
 /// A half that remembers with which code it was given up.
 struct Half<T>(T, Code);
 
-/// One whose far end has said its last.
-struct Left<T>(Half<T>);
+/// One whose far end has ended like this.
+struct Left<T>(Half<T>, FarEnd);
 
 type Code = Arc<Mutex<Option<StreamCode>>>;
 
@@ -43,8 +43,8 @@ impl<T: AsyncRead + Unpin + Send> ReadPieces for Half<T> {
         Ok(filled)
     }
 
-    async fn has_ended(&mut self) -> bool {
-        false
+    async fn far_end(&mut self) -> Option<FarEnd> {
+        None
     }
 }
 
@@ -53,8 +53,8 @@ impl<T: AsyncRead + Unpin + Send> ReadPieces for Left<T> {
         self.0.read_pieces(pieces).await
     }
 
-    async fn has_ended(&mut self) -> bool {
-        true
+    async fn far_end(&mut self) -> Option<FarEnd> {
+        Some(self.1)
     }
 }
 
@@ -62,6 +62,27 @@ impl<T> Abort for Left<T> {
     fn abort(&mut self, code: StreamCode) {
         self.0.abort(code);
     }
+}
+
+/// One whose other end has broken off.
+struct Broken<T>(Half<T>);
+
+impl<T: AsyncRead + Unpin> AsyncRead for Broken<T> {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        buf: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::pin::Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl<T: Sync> Abort for Broken<T> {
+    fn abort(&mut self, code: StreamCode) {
+        self.0.abort(code);
+    }
+
+    async fn broken(&self) {}
 }
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Half<T> {
@@ -229,7 +250,7 @@ async fn what_is_left_is_there_for_as_long_as_it_is_taken() {
         }
         std::future::pending::<()>().await;
     };
-    let splice = async { splice(one, (Left(read), write), PATIENCE, &()).await };
+    let splice = async { splice(one, (Left(read, FarEnd::Complete), write), PATIENCE, &()).await };
     let summary = tokio::select! { summary = splice => summary, () = takes => unreachable!() };
     let Ended::Broken(error) = summary.ended else { panic!("{summary:?}") };
     assert_eq!((error.kind(), summary.back), (io::ErrorKind::TimedOut, 64 + 48));
@@ -250,4 +271,57 @@ async fn who_takes_nothing_while_somebody_is_there_has_an_hour() {
     assert!(matches!(summary.ended, Ended::Idle), "{summary:?}");
     assert!(start.elapsed() >= PATIENCE.idle);
     assert_eq!(*code.lock().unwrap(), Some(StreamCode::Idle));
+}
+
+/// Whoever has broken off is not waited for as if it were there, but is heard by who takes it.
+#[tokio::test(start_paused = true)]
+async fn what_who_has_broken_off_said_is_there_for_as_long_as_it_is_taken() {
+    let ((mut program, (read, write), code), (mut host, other, other_code)) = (side(), side());
+    let start = Instant::now();
+    let takes = async {
+        program.write_all(&[1; 128]).await.unwrap();
+        for _ in 0..6 {
+            sleep_until(Instant::now() + Duration::from_secs(20)).await;
+            host.read_exact(&mut [0; 8]).await.unwrap();
+        }
+        std::future::pending::<()>().await;
+    };
+    let splice = async { splice((Broken(read), write), other, PATIENCE, &()).await };
+    let summary = tokio::select! { summary = splice => summary, () = takes => unreachable!() };
+    let Ended::Broken(error) = summary.ended else { panic!("{summary:?}") };
+    assert_eq!((error.kind(), summary.forth), (io::ErrorKind::ConnectionReset, 64 + 48));
+    // The last was taken at 120 s.
+    let took = start.elapsed();
+    assert!(took >= Duration::from_secs(150) && took <= Duration::from_secs(180), "{took:?}");
+    for code in [code, other_code] {
+        assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
+    }
+}
+
+/// The far end of a stream has broken off, and the other side takes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_was_reset_is_not_waited_for() {
+    let ((_host, one, _), (mut program, (read, write), code)) = (side(), side());
+    let start = Instant::now();
+    let splice = async { splice(one, (Left(read, FarEnd::Broken), write), PATIENCE, &()).await };
+    let (summary, said) = tokio::join!(splice, program.write_all(&[1; 128]));
+    said.unwrap();
+    assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
+    assert!(start.elapsed() <= 2 * NOBODY_THERE, "{:?}", start.elapsed());
+    assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
+}
+
+/// There is more to read before the error, and nobody reads.
+#[tokio::test]
+async fn a_reset_is_noticed_without_reading() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut program = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (mut tcp, _) = listener.accept().await.unwrap();
+    program.write_all(b"upload").await.unwrap();
+    assert_eq!(tcp.peek(&mut [0; 6]).await.unwrap(), 6);
+    let (read, _write) = tcp.split();
+    let mut broken = pin!(read.broken());
+    assert!(poll_fn(|cx| Poll::Ready(broken.as_mut().poll(cx))).await.is_pending());
+    reset(program);
+    tokio::time::timeout(Duration::from_secs(60), broken).await.expect("it is noticed");
 }
