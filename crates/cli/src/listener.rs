@@ -72,7 +72,7 @@ impl Listener {
             match self.tcp.accept().await {
                 Ok((tcp, from)) => {
                     debug!(%from, at = %self.address, "local connection");
-                    socket_options::prepare(&tcp);
+                    socket_options::prepare_program(&tcp);
                     let (place, out) = room.enter(Instant::now());
                     let served = serve(tcp, place, shared.clone());
                     tokio::spawn(async move {

@@ -84,7 +84,7 @@ async fn connect(
                 return Err(forbidden(target, NotPublic::ThisMachine));
             }
             Ok(Ok(tcp)) => {
-                socket_options::prepare(&tcp);
+                socket_options::prepare_host(&tcp);
                 return Ok((tcp, room));
             }
             Ok(Err(error)) => last = Some(error),

@@ -298,7 +298,7 @@ impl Carrier {
                         crate::splice::reset(tcp);
                         continue;
                     };
-                    socket_options::prepare(&tcp);
+                    socket_options::prepare_program(&tcp);
                     // It may have given up this very moment.
                     let _ = waiting.send(tcp);
                 }
