@@ -30,6 +30,11 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 const STAGGER: Duration = Duration::from_millis(500);
 /// Servers that are tried at once.
 const TOGETHER: usize = 3;
+/// Until the next address of a server is tried beside those that have not answered (RFC 8305
+/// section 5).
+const ADDRESS_STAGGER: Duration = Duration::from_millis(250);
+/// Addresses of a name that are tried.
+const MAX_ADDRESSES: usize = 4;
 /// Until the next server is tried beside those that have not answered; and one that is avoided.
 const HOST_STAGGER: Duration = Duration::from_millis(250);
 const LAST_RESORT: Duration = Duration::from_secs(3);
@@ -223,15 +228,39 @@ struct Reached {
 
 /// Connects to the first address of `host` that answers.
 async fn reach(options: &DialOptions, host: &Target) -> Result<Reached, (Failure, Retry)> {
+    first_address(options, host, resolve(host).await?).await
+}
+
+/// Begins with the first address and adds the next one when it fails or hesitates; the first
+/// handshake to finish wins. A name may have addresses where nobody answers, such as those of a family
+/// that leads nowhere from here.
+async fn first_address(
+    options: &DialOptions,
+    host: &Target,
+    addresses: Vec<SocketAddr>,
+) -> Result<Reached, (Failure, Retry)> {
+    let shared = Arc::new((options.clone(), host.clone()));
+    let mut waiting = addresses.into_iter();
+    let mut attempts = JoinSet::new();
     let mut last = None;
-    for server in resolve(host).await? {
-        match dial_address(options, host, server).await {
-            Ok(reached) => return Ok(reached),
-            Err((failure, retry)) if !retry.is_worth_it(false) => return Err((failure, retry)),
-            Err(failed) => last = Some(failed),
+    loop {
+        if let Some(server) = waiting.next() {
+            let shared = shared.clone();
+            attempts.spawn(async move { dial_address(&shared.0, &shared.1, server).await });
+        } else if attempts.is_empty() {
+            return Err(last.expect("there was an address"));
+        }
+        let hesitation = pause(if waiting.len() > 0 { ADDRESS_STAGGER } else { options.timeout });
+        tokio::select! {
+            Some(finished) = attempts.join_next() => match finished {
+                Ok(Ok(reached)) => return Ok(reached),
+                Ok(Err((failure, retry))) if !retry.is_worth_it(false) => return Err((failure, retry)),
+                Ok(Err(failed)) => last = Some(failed),
+                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+            },
+            () = hesitation => {}
         }
     }
-    Err(last.expect("resolve gives at least one address"))
 }
 
 /// Shows the token.
@@ -252,7 +281,7 @@ async fn enter_soon(
     entered.unwrap_or(Err(late))
 }
 
-/// The addresses of a server, four at most.
+/// The addresses of a server, four at most, families in turn.
 ///
 /// # Errors
 /// When its name has none.
@@ -269,10 +298,21 @@ pub(crate) async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, (Failure
         Host::Ip(ip) => vec![SocketAddr::new(*ip, server.port)],
         Host::Name(name) => {
             let found = lookup_host((name.as_str(), server.port)).await;
-            found.map_err(|error| failed(io_reason(&error)))?.take(4).collect()
+            in_turn(found.map_err(|error| failed(io_reason(&error)))?.collect())
         }
     };
     if addresses.is_empty() { Err(failed("its name has no address".into())) } else { Ok(addresses) }
+}
+
+/// The first few of `addresses`, of one family and the other in turn (RFC 8305 section 4): many of one
+/// that leads nowhere leave room for the other.
+fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let begins_with_v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
+    let (first, other): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| address.is_ipv4() == begins_with_v4);
+    let (mut first, mut other) = (first.into_iter(), other.into_iter());
+    let pairs = std::iter::from_fn(|| Some([first.next(), other.next()]));
+    pairs.take(MAX_ADDRESSES).flatten().flatten().take(MAX_ADDRESSES).collect()
 }
 
 async fn dial_address(
@@ -408,6 +448,48 @@ fn named(local: &LocalAddress) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn families_are_tried_in_turn() {
+        let of = |hosts: &[&str]| -> Vec<String> {
+            let addresses = hosts.iter().map(|host| SocketAddr::new(host.parse().unwrap(), 1)).collect();
+            in_turn(addresses).iter().map(|address| address.ip().to_string()).collect()
+        };
+        let many = ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4", "192.0.2.1"];
+        assert_eq!(of(&many), ["2001:db8::1", "192.0.2.1", "2001:db8::2", "2001:db8::3"]);
+        assert_eq!(of(&["192.0.2.1", "192.0.2.2"]), ["192.0.2.1", "192.0.2.2"]);
+        assert_eq!(of(&[]), [""; 0]);
+    }
+
+    /// As where a name's first address belongs to a machine that is gone.
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_does_not_keep_the_others_back() {
+        let state = tempfile::tempdir().unwrap();
+        let server = crate::server::ProxyServer::bind(&crate::server::ServerOptions {
+            workers: None,
+            listen: ([127, 0, 0, 1], 0).into(),
+            advertise: Vec::new(),
+            state: state.path().to_owned(),
+            policy: crate::destination::DestinationPolicy::PublicOnly,
+            dns: Vec::new(),
+            limits: crate::server::Limits::default(),
+            show_names: true,
+            transport: Choice::default(),
+            quic_lb: None,
+        })
+        .unwrap();
+        let invitation = server.invitation().clone();
+        let options = DialOptions::new(invitation.clone(), Service::Proxy);
+        let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let Host::Ip(ip) = invitation.server.host else { panic!("{invitation:?}") };
+        let answers = SocketAddr::new(ip, invitation.server.port);
+        let serving = tokio::spawn(server.run());
+        let addresses = vec![silent.local_addr().unwrap(), answers];
+        let reached = first_address(&options, &invitation.server, addresses);
+        let reached = tokio::time::timeout(options.timeout, reached).await.expect("it is tried");
+        assert_eq!(reached.map(|reached| reached.server).map_err(|(failure, _)| failure), Ok(answers));
+        serving.abort();
+    }
 
     #[test]
     fn a_missing_interface_is_named_beside_what_exists() {
