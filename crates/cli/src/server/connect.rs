@@ -3,12 +3,17 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use mendpath::{RecvStream, SendStream};
-use tokio::{net::TcpStream, time::Instant};
+use tokio::{
+    net::TcpStream,
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 use tracing::debug;
 
 use super::{DNS_PORT, Shared, means::Allowance, session::refuse, shares::Part};
 use crate::{
     accounts::{Direction, Metered},
+    backoff::pause,
     destination::{Destinations, NotPublic},
     failure::io_reason,
     protocol::{Reply, Status, write_frame},
@@ -20,6 +25,8 @@ use crate::{
 
 /// Addresses of a name that are tried; more are ignored.
 const MAX_ADDRESSES: usize = 8;
+/// Until the next address is tried beside those that have not answered.
+const STAGGER: Duration = Duration::from_millis(250);
 
 /// Serves one proxied TCP connection from request to end.
 pub(super) async fn serve(
@@ -33,7 +40,7 @@ pub(super) async fn serve(
     let (began, mut timed) = (Instant::now(), Timed::new(live, Protocol::Tcp));
     timed.ends(Outcome::Refused);
     let connected = tokio::select! {
-        connected = tokio::time::timeout(limit, connect(target, shared, allowance)) => connected,
+        connected = timeout(limit, connect(target, shared, allowance)) => connected,
         // Whoever has given up makes room for another at once.
         _ = send.stopped() => {
             timed.ends(Outcome::Broken);
@@ -75,24 +82,58 @@ async fn connect(
 ) -> Result<(TcpStream, Part), Reply> {
     let addresses = resolve(target, &shared.destinations, allowance).await?;
     let room = allowance.sockets(1)?;
-    // A dead first address must leave time for the next one.
-    let share = (shared.limits.connect_timeout / 2).min(Duration::from_secs(4));
-    let mut last = None;
-    for address in addresses {
-        match tokio::time::timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(tcp)) if !target.is_resolver() && is_own(&tcp, &shared.destinations) => {
-                return Err(forbidden(target, NotPublic::ThisMachine));
-            }
-            Ok(Ok(tcp)) => {
-                socket_options::prepare_host(&tcp);
-                return Ok((tcp, room));
-            }
-            Ok(Err(error)) => last = Some(error),
-            Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
+    // One that never answers must not outlast those that refuse.
+    let patience = (shared.limits.connect_timeout / 2).min(Duration::from_secs(4));
+    match first_of(addresses, patience, room, || allowance.spare_sockets(1)).await {
+        Ok((tcp, _)) if !target.is_resolver() && is_own(&tcp, &shared.destinations) => {
+            Err(forbidden(target, NotPublic::ThisMachine))
+        }
+        Ok((tcp, room)) => {
+            socket_options::prepare_host(&tcp);
+            Ok((tcp, room))
+        }
+        Err(error) => {
+            let text = format_args!("cannot connect to {target}: {}", io_reason(&error));
+            Err(Reply::new(status_of(&error), text))
         }
     }
-    let error = last.unwrap_or_else(|| io::ErrorKind::NotFound.into());
-    Err(Reply::new(status_of(&error), format_args!("cannot connect to {target}: {}", io_reason(&error))))
+}
+
+/// Connects to the first of `addresses`, and adds the next one when that fails or hesitates, as long
+/// as there is `more` room; whoever is there first is it (RFC 8305 section 5). Each has `patience`.
+/// Otherwise why the last that failed did so.
+async fn first_of<R: Send + 'static>(
+    addresses: Vec<SocketAddr>,
+    patience: Duration,
+    room: R,
+    more: impl Fn() -> Option<R>,
+) -> io::Result<(TcpStream, R)> {
+    let mut waiting = addresses.into_iter().peekable();
+    let mut attempts = JoinSet::new();
+    let (mut free, mut last) = (Some(room), io::ErrorKind::NotFound.into());
+    loop {
+        if waiting.peek().is_some()
+            && let Some(room) = free.take().or_else(&more)
+            && let Some(address) = waiting.next()
+        {
+            attempts.spawn(async move {
+                let connected = timeout(patience, TcpStream::connect(address)).await;
+                (connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())), room)
+            });
+        }
+        if attempts.is_empty() {
+            return Err(last);
+        }
+        let more_wait = waiting.peek().is_some();
+        tokio::select! {
+            Some(finished) = attempts.join_next() => match finished {
+                Ok((Ok(tcp), room)) => return Ok((tcp, room)),
+                Ok((Err(error), room)) => (free, last) = (Some(room), error),
+                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+            },
+            () = pause(STAGGER), if more_wait => {}
+        }
+    }
 }
 
 /// Whether a connection leads back here, to an address that was assigned after the check.
@@ -165,12 +206,17 @@ fn status_of(error: &io::Error) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
     use crate::{
         accounts::Account,
         destination::DestinationPolicy::{self, *},
         server::{means::Means, names::Names, test_shared},
     };
+
+    /// Nothing that a test waits for takes a tenth of it.
+    const LONG: Duration = Duration::from_secs(60);
 
     async fn resolved(target: &str, policy: DestinationPolicy) -> Result<Vec<SocketAddr>, Reply> {
         let shared = test_shared(policy);
@@ -210,9 +256,44 @@ mod tests {
         assert_eq!(times.count(Protocol::Tcp, Outcome::Broken), 1, "it is not the name that ended it");
     }
 
+    /// As where one of a name's addresses belongs to a machine that is gone: it answers nothing.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_does_not_keep_the_others_back() {
+        let full = tokio::net::TcpSocket::new_v4().unwrap();
+        full.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let full = full.listen(0).unwrap();
+        let silent = full.local_addr().unwrap();
+        // With these its queue is full, and the kernel drops what comes later.
+        let _first = TcpStream::connect(silent).await.unwrap();
+        let _more = [(); 3].map(|()| {
+            let tcp = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            tcp.set_nonblocking(true).unwrap();
+            let _ = tcp.connect(&silent.into());
+            tcp
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let answers = listener.local_addr().unwrap();
+        let connected = first_of(vec![silent, silent, answers], LONG, (), || Some(()));
+        let connected = timeout(LONG, connected).await;
+        let (tcp, ()) = connected.expect("the third is tried").unwrap();
+        assert_eq!(tcp.peer_addr().unwrap(), answers);
+    }
+
+    #[tokio::test]
+    async fn who_has_no_room_for_another_has_that_of_the_one_before() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let answers = listener.local_addr().unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let (tcp, ()) = first_of(vec![closed, answers], LONG, (), || None).await.unwrap();
+        assert_eq!(tcp.peer_addr().unwrap(), answers);
+        let refused = first_of(vec![closed, closed], LONG, (), || None).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
     #[tokio::test]
     async fn refusal_has_its_status() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = Target::from_addr(listener.local_addr().unwrap());
         drop(listener);
         let shared = test_shared(AllowPrivate);

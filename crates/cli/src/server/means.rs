@@ -104,10 +104,15 @@ impl Allowance {
     /// # Errors
     /// The answer to the client when it has its share.
     pub(super) fn sockets(&self, count: usize) -> Result<Part, Reply> {
-        self.sockets.take(count).ok_or_else(|| {
+        self.spare_sockets(count).ok_or_else(|| {
             self.means.warn();
             Reply::new(Status::TooMany, "this client has as many connections as the server can spare")
         })
+    }
+
+    /// The same for what can be done without.
+    pub(super) fn spare_sockets(&self, count: usize) -> Option<Part> {
+        self.sockets.take(count)
     }
 
     /// Where this server looks names up.
