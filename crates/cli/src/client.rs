@@ -14,6 +14,7 @@ mod hosts;
 mod http;
 mod keeper;
 mod metrics;
+mod narrow;
 mod retired;
 mod socks5;
 mod socks5_udp;

@@ -5,8 +5,8 @@
 
 pub(crate) mod client;
 mod machine;
-mod probe;
 pub(crate) mod server;
+mod sizes;
 
 use std::{fmt::Display, io::IsTerminal as _};
 

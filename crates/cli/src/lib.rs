@@ -40,6 +40,7 @@ mod listener;
 mod long_work;
 mod packet_row;
 mod peer;
+mod probe;
 pub mod protocol;
 pub mod quic_lb;
 pub mod secret;

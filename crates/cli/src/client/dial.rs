@@ -3,6 +3,7 @@
 
 use std::{
     net::SocketAddr,
+    pin::pin,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -11,7 +12,7 @@ use mendpath::{ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, 
 use tokio::{net::lookup_host, task::JoinSet};
 use tracing::debug;
 
-use super::Hosts;
+use super::{Hosts, narrow};
 use crate::{
     backoff::{Backoff, pause},
     failure::{Failure, io_reason},
@@ -114,7 +115,18 @@ pub struct Dialled {
 /// # Errors
 /// Why not, and whether trying again may help.
 pub async fn dial(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
-    let dialled = tokio::time::timeout(options.timeout, dial_without_limit(options)).await;
+    let mut dialling = pin!(tokio::time::timeout(options.timeout, dial_without_limit(options)));
+    let explained = async {
+        pause(options.timeout / 5).await;
+        narrow::explanation(options).await
+    };
+    let dialled = tokio::select! {
+        dialled = &mut dialling => dialled,
+        explained = explained => match explained {
+            Some(failure) => return Err((failure, Retry::Useful)),
+            None => dialling.await,
+        }
+    };
     dialled.unwrap_or_else(|_| Err(none_answers(&options.invitation)))
 }
 

@@ -13,15 +13,13 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{
-    Finding, Verdict, machine,
-    probe::{self, Outcome, SIZES},
-};
+use super::{Finding, Verdict, machine, sizes::judge};
 use crate::{
     backoff::pause,
     client::{DialOptions, PathSpec, WantedPath, candidates, resolve, show_token, try_path, usable_paths},
     failure::{Failure, io_reason},
     invitation::Invitation,
+    probe::{self, Outcome, SIZES},
     protocol::CloseCode,
     target::Target,
     token::Service,
@@ -184,7 +182,7 @@ async fn report(results: Vec<Tried>, options: Option<&DialOptions>, findings: &m
         // One reason is enough: what is silent was told above.
         let told = matches!(tried.handshake, Some(Err(_))) && tried.sizes == [Outcome::Silence; SIZES.len()];
         if !told {
-            findings.push(probe::judge(check, tried.sizes, &name));
+            findings.push(judge(check, tried.sizes, &name));
         }
     }
     findings.extend(filters(&results));

@@ -6,18 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    Finding,
-    client::problem,
-    machine,
-    probe::{self, Outcome},
-};
+use super::{Finding, client::problem, machine};
 use crate::{
     accounts::{STORE_FILE, Store, now},
     client::{WantedPath, local_addresses},
     destination::DestinationPolicy,
     failure::io_reason,
     identity,
+    probe::{self, Outcome},
     server::{Advertise, advertised, names_work},
     target::{Host, Target},
 };

@@ -62,6 +62,22 @@ fn the_doctor_knows_the_mtu_of_an_interface() {
     assert!(line(&said, " packets path0 ").contains("1450 bytes are too large for the interface"), "{said}");
 }
 
+/// So does a client, which QUIC's smallest packets keep from any server.
+#[test]
+fn a_client_whose_interface_is_too_narrow_says_so() {
+    let Some(bed) = super::bed(1, Family::V4) else { return };
+    let server = Server::start(&bed, "0.0.0.0:4433");
+    ip(&bed, "link set path0 mtu 1227");
+    let arguments = ["client", server.invitation(), "--socks5", "127.0.0.1:0"].map(str::to_owned);
+    let output = bed.start(false, &arguments).wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("which QUIC needs, are too large for the interface. Raise the MTU of path0"),
+        "{said}"
+    );
+}
+
 /// Without rules by source address, a strict filter drops what comes in over the second interface.
 #[test]
 fn the_doctor_finds_a_strict_reverse_path_filter() {

@@ -15,12 +15,11 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{net::UdpSocket, time::timeout};
 
-use super::Finding;
-use crate::{client::WantedPath, failure::io_reason};
+use crate::{failure::io_reason, interfaces::WantedPath};
 
 /// UDP payloads that are tried: what QUIC needs at least, what most tunnels leave, and nearly what
 /// Ethernet carries.
-pub(super) const SIZES: [usize; 3] = [1_200, 1_350, 1_450];
+pub(crate) const SIZES: [usize; 3] = [1_200, 1_350, 1_450];
 /// Each size is sent so many times, since packets are lost.
 const TRIES: usize = 4;
 /// For each answer.
@@ -31,7 +30,7 @@ const ID: usize = 8;
 
 /// What became of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// It was answered.
     Passes,
     /// No answer to any.
@@ -47,10 +46,15 @@ pub(super) enum Outcome {
 }
 
 /// Tries all [`SIZES`] at once.
-pub(super) async fn sizes(path: &WantedPath, server: SocketAddr) -> [Outcome; 3] {
+pub(crate) async fn sizes(path: &WantedPath, server: SocketAddr) -> [Outcome; 3] {
     let [a, b, c] = SIZES.map(|size| one(path, server, size));
     let (a, b, c) = tokio::join!(a, b, c);
     [a, b, c]
+}
+
+/// Tries the least of [`SIZES`].
+pub(crate) async fn least(path: &WantedPath, server: SocketAddr) -> Outcome {
+    one(path, server, SIZES[0]).await
 }
 
 async fn one(path: &WantedPath, server: SocketAddr, size: usize) -> Outcome {
@@ -118,57 +122,21 @@ fn is_answer(packet: &[u8], ids: &[u8; 2 * ID]) -> bool {
     packet.first().is_some_and(|first| first & 0x80 != 0) && packet[1..].starts_with(&expected)
 }
 
-/// What the outcomes mean.
-pub(super) fn judge(check: String, outcomes: [Outcome; 3], path: &str) -> Finding {
-    let passes = SIZES.iter().zip(outcomes).filter(|(_, outcome)| *outcome == Outcome::Passes);
-    let largest = passes.map(|(size, _)| *size).max();
-    let stopped = SIZES.iter().zip(outcomes).find(|(_, outcome)| *outcome != Outcome::Passes);
-    let (Some((size, outcome)), least) = (stopped, SIZES[0]) else {
-        return Finding::ok(check, format_args!("packets of {} bytes pass", SIZES[2]));
-    };
-    let words = match outcome {
-        Outcome::Passes => unreachable!("it was looked for what does not"),
+/// What became of packets of a size; follows that size.
+pub(crate) fn words(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Passes => "pass".to_owned(),
         Outcome::Silence => "get no answer, and nobody says why".to_owned(),
         Outcome::TooLargeHere => "are too large for the interface".to_owned(),
         Outcome::TooLargeThere => "are too large for a router on the way, which says so".to_owned(),
         Outcome::Refused => "are refused: the host is there, and nothing listens on that port".to_owned(),
         Outcome::Fails(kind) => format!("cannot be sent: {}", io_reason(&kind.into())),
-    };
-    let found = format!("packets of {size} bytes {words}");
-    match (largest, outcome) {
-        (None, Outcome::Refused) => {
-            Finding::problem(check, found, "Start `mendpath server` there, or check the port")
-        }
-        (None, Outcome::Silence) => Finding::problem(
-            check,
-            found,
-            "Open the server's UDP port in every firewall, here, there and at the hosting provider; some networks let no UDP out",
-        ),
-        (None, Outcome::Fails(ErrorKind::PermissionDenied)) => {
-            Finding::problem(check, found, "Let UDP out in this machine's own firewall (nft list ruleset)")
-        }
-        (None, Outcome::Fails(_)) => {
-            Finding::problem(check, found, format_args!("Check the routes of {path} (ip route)"))
-        }
-        (None, _) => Finding::problem(
-            check,
-            found,
-            format_args!(
-                "QUIC needs {least}: raise the MTU of {path} or of what lies on its way to 1280 or more"
-            ),
-        ),
-        (Some(passes), _) => Finding::warning(
-            check,
-            format_args!("{found}; those of {passes} pass"),
-            "It works, with smaller packets: a tunnel or a low MTU lies on the way",
-        ),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Verdict;
 
     #[test]
     fn an_answer_is_told_from_noise() {
@@ -177,24 +145,5 @@ mod tests {
         let answer = [&[0x80, 0, 0, 0, 0, 8], &ids[8..], &[8], &ids[..8], &[0, 0, 0, 1]].concat();
         assert!(is_answer(&answer, &ids));
         assert!(!is_answer(&packet, &ids) && !is_answer(&[], &ids) && !is_answer(&answer[..20], &ids));
-    }
-
-    #[test]
-    fn outcomes_have_words_of_their_own() {
-        use Outcome::{Fails, Passes, Refused, Silence, TooLargeHere, TooLargeThere};
-        for (outcomes, verdict, words) in [
-            ([Passes, Passes, Passes], Verdict::Ok, "1450 bytes pass"),
-            ([Passes, Passes, Silence], Verdict::Warning, "1450 bytes get no answer"),
-            ([Passes, TooLargeThere, TooLargeThere], Verdict::Warning, "those of 1200 pass"),
-            ([TooLargeHere; 3], Verdict::Problem, "too large for the interface"),
-            ([Silence; 3], Verdict::Problem, "no answer"),
-            ([Refused; 3], Verdict::Problem, "nothing listens"),
-            ([Fails(ErrorKind::PermissionDenied); 3], Verdict::Problem, "permission denied"),
-            ([Fails(ErrorKind::NetworkUnreachable); 3], Verdict::Problem, "cannot be sent"),
-        ] {
-            let finding = judge("mtu".into(), outcomes, "wlan0");
-            assert_eq!(finding.verdict, verdict, "{finding:?}");
-            assert!(finding.found.contains(words), "{finding:?}");
-        }
     }
 }
