@@ -44,7 +44,7 @@ const PIECES: usize = 64;
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Without a byte, until what a side said that has broken off is not waited for any longer, and
 /// between looks whether it has: that takes a minute at most.
-const NOBODY_THERE: Duration = Duration::from_secs(30);
+pub(crate) const NOBODY_THERE: Duration = Duration::from_secs(30);
 
 /// The reading half of a stream, whose bytes are lent and not copied.
 pub trait ReadPieces {
@@ -138,6 +138,27 @@ pub fn ends_on_close(tcp: &TcpStream) {
     let _ = socket2::SockRef::from(tcp).set_linger(None);
 }
 
+/// Returns once the other end of `tcp` is known to have broken off, or to have no program any more,
+/// whether anything is read or not.
+pub(crate) async fn broken(tcp: &TcpStream) {
+    let reset = async {
+        // Where the system does not tell, the next read or write does.
+        if !tcp.ready(Interest::ERROR).await.is_ok_and(|ready| ready.is_error()) {
+            pending().await
+        }
+    };
+    let abandoned = async {
+        while !{
+            sleep_until(Instant::now() + NOBODY_THERE).await;
+            peer::is_abandoned(tcp)
+        } {}
+    };
+    tokio::select! {
+        () = reset => {}
+        () = abandoned => {}
+    }
+}
+
 // Borrowed halves: the owned ones say "that was all" when they are dropped.
 impl Abort for ReadHalf<'_> {
     fn abort(&mut self, _code: StreamCode) {
@@ -145,22 +166,7 @@ impl Abort for ReadHalf<'_> {
     }
 
     async fn broken(&self) {
-        let reset = async {
-            // Where the system does not tell, the next read or write does.
-            if !self.ready(Interest::ERROR).await.is_ok_and(|ready| ready.is_error()) {
-                pending().await
-            }
-        };
-        let abandoned = async {
-            while !{
-                sleep_until(Instant::now() + NOBODY_THERE).await;
-                peer::is_abandoned(self.as_ref())
-            } {}
-        };
-        tokio::select! {
-            () = reset => {}
-            () = abandoned => {}
-        }
+        broken(self.as_ref()).await;
     }
 }
 
@@ -495,7 +501,7 @@ async fn end(to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
 }
 
 /// Returns once `progress` has stood still for `idle`.
-async fn silence(idle: Duration, progress: impl Fn() -> u64) {
+pub(crate) async fn silence(idle: Duration, progress: impl Fn() -> u64) {
     let mut seen = progress();
     let mut timer = pin!(sleep_until(Instant::now() + idle));
     loop {

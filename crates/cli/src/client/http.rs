@@ -14,6 +14,7 @@ mod guard;
 mod head;
 mod origin;
 mod visit;
+mod watched;
 
 use std::{
     convert::Infallible,
@@ -50,6 +51,7 @@ use self::{
     head::{Head, MAX_FIELDS, MAX_HEAD, Wanted},
     origin::{OriginIo, Origins},
     visit::{Turn, Visit},
+    watched::{Watched, gone},
 };
 use super::{Credentials, IDLE_TIMEOUT, Shared, tunnel};
 use crate::{listener::Place, protocol::Reply, splice::reset, status::Protocol, target::Target};
@@ -65,7 +67,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: u64 = 256 * 1024;
 
 type Answer = Response<Download>;
-type ProgramIo = TokioIo<Guard<TcpStream>>;
+type ProgramIo = TokioIo<Guard<Watched>>;
 
 /// Serves one connection to the proxy.
 pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
@@ -81,21 +83,28 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
             async move { Ok::<_, Infallible>(proxy.answer(request).await) }
         })
     };
-    let guard = TokioIo::new(Guard::new(tcp, visit.clone()));
+    let tcp = Arc::new(tcp);
+    let guard = TokioIo::new(Guard::new(Watched::new(&tcp), visit.clone()));
     let mut connection = builder().serve_connection(guard, service).with_upgrades();
     let ended = tokio::select! {
         ended = &mut connection => ended.map_err(|error| error.to_string()),
         () = silence(&visit) => Err("nothing moved for too long".to_owned()),
+        () = gone(&tcp, &visit) => Err("the program is gone".to_owned()),
     };
-    let tcp = |io: ProgramIo| io.into_inner().into_parts().0;
+    drop(tcp);
+    let tcp = |io: ProgramIo| io.into_inner().into_parts().0.into_inner();
     match (ended, connection.into_parts()) {
-        (Ok(()), Some(parts)) => linger(tcp(parts.io)).await,
+        (Ok(()), Some(parts)) => {
+            if let Some(tcp) = tcp(parts.io) {
+                linger(tcp).await;
+            }
+        }
         (Ok(()), None) => proxy.go_on().await,
         (Err(error), parts) => {
             debug!(error, "HTTP connection failed");
             // What was sent of an answer must not look like all of it.
-            if let Some(parts) = parts {
-                reset(tcp(parts.io));
+            if let Some(tcp) = parts.and_then(|parts| tcp(parts.io)) {
+                reset(tcp);
             }
         }
     }
@@ -227,7 +236,8 @@ impl Proxy {
         let Some(after) = after else { return };
         let Ok(program) = after.await else { return };
         let Ok(program) = program.downcast::<ProgramIo>() else { return };
-        let (tcp, unread) = program.io.into_inner().into_parts();
+        let (watched, unread) = program.io.into_inner().into_parts();
+        let Some(tcp) = watched.into_inner() else { return };
         match tunnel {
             Some(tunnel) => tunnel.carry(tcp, [program.read_buf, unread]).await,
             None => linger(tcp).await,
