@@ -53,14 +53,25 @@ const MAX_FIELDS: usize = 256;
 
 /// Says from when on a connection is idle; `None` while it is used.
 #[derive(Clone)]
-struct Idle(Arc<watch::Sender<Option<Instant>>>);
+struct Idle(Arc<watch::Sender<Option<Rest>>>);
+
+/// Of a connection that nobody uses.
+struct Rest {
+    since: Instant,
+    /// Whether the last request was sent completely.
+    sent: Arc<AtomicBool>,
+}
 
 /// A connection in use; idle again once this is dropped.
-pub(super) struct Lease(Idle);
+pub(super) struct Lease {
+    idle: Idle,
+    sent: Arc<AtomicBool>,
+}
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.0.send_replace(Some(Instant::now()));
+        let rest = Rest { since: Instant::now(), sent: self.sent.clone() };
+        self.idle.0.send_replace(Some(rest));
     }
 }
 
@@ -171,8 +182,8 @@ impl Origin {
         request: Request<Upload>,
     ) -> Result<(Response<Incoming>, Lease), TrySendError<Request<Upload>>> {
         self.idle.0.send_replace(None);
-        let lease = Lease(self.idle.clone());
         self.sent = request.body().complete();
+        let lease = Lease { idle: self.idle.clone(), sent: self.sent.clone() };
         Ok((self.sender.try_send_request(request).await?, lease))
     }
 }
@@ -180,11 +191,11 @@ impl Origin {
 /// Runs a connection until it ends, has been idle for too long, or nobody is left who could use it.
 async fn attend(
     connection: http1::Connection<TokioIo<OriginIo>, Upload>,
-    mut idle: watch::Receiver<Option<Instant>>,
+    mut idle: watch::Receiver<Option<Rest>>,
 ) {
     let mut connection = pin!(connection.with_upgrades());
     loop {
-        let since = *idle.borrow_and_update();
+        let since = idle.borrow_and_update().as_ref().map(|rest| rest.since);
         let too_long = async {
             match since {
                 Some(since) => sleep_until(since + KEPT_FOR).await,
@@ -208,7 +219,7 @@ pub(super) struct OriginIo {
     receive: Option<Early>,
     send: Option<SendStream>,
     finished: bool,
-    idle: watch::Receiver<Option<Instant>>,
+    idle: watch::Receiver<Option<Rest>>,
     /// There as long as `send`.
     flow: Option<Flow>,
 }
@@ -235,7 +246,7 @@ impl Drop for OriginIo {
         if self.finished {
             return;
         }
-        if self.idle.borrow().is_some() {
+        if self.idle.borrow().as_ref().is_some_and(|rest| rest.sent.load(Relaxed)) {
             let _ = send.finish();
         } else {
             send.abort(StreamCode::Reset);
@@ -309,6 +320,27 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+
+    /// A program that is gone has left half a request behind, whose end that is not.
+    #[tokio::test]
+    async fn half_a_request_has_no_end() {
+        for whole in [false, true] {
+            let (_client, (mut send, receive), server) = crate::association::tests::connected().await;
+            send.write_all(b"half").await.unwrap();
+            let (_answer, mut request) = server.accept_bi().await.unwrap();
+            let idle = Idle(Arc::new(watch::Sender::new(None)));
+            let io = OriginIo {
+                receive: Some(Early::Granted(receive)),
+                send: Some(send),
+                finished: false,
+                idle: idle.0.subscribe(),
+                flow: None,
+            };
+            drop(Lease { idle, sent: Arc::new(AtomicBool::new(whole)) });
+            drop(io);
+            assert_eq!(request.read_to_end(64).await.is_ok(), whole);
+        }
+    }
 
     /// It refuses an upload, and has no time to read it.
     #[tokio::test]
