@@ -20,83 +20,64 @@ pub(crate) fn is_abandoned(tcp: &TcpStream) -> bool {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux {
-    use std::{
-        io::{self, Read as _, Write as _},
-        net::{IpAddr, SocketAddr},
-    };
+    use std::{io, net::SocketAddr};
 
-    use socket2::{Domain, Socket, Type};
+    use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+    use netlink_packet_sock_diag::{
+        SockDiagMessage,
+        constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_FIN_WAIT1},
+        inet::{ExtensionFlags, InetRequest, SocketId, StateFlags},
+    };
+    use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
     use tokio::net::TcpStream;
 
-    const AF_NETLINK: i32 = 16;
-    const NETLINK_SOCK_DIAG: i32 = 4;
-    const SOCK_DIAG_BY_FAMILY: u16 = 20;
-    const NLM_F_REQUEST: u16 = 1;
-    const AF_INET: u8 = 2;
-    const AF_INET6: u8 = 10;
-    const IPPROTO_TCP: u8 = 6;
-    /// All that was said has an end, which has not been acknowledged.
-    const TCP_FIN_WAIT1: u8 = 4;
     const NO_COOKIE: [u8; 8] = [0xff; 8];
-    /// Of `struct nlmsghdr` and `struct inet_diag_req_v2`.
-    const QUESTION: usize = 16 + 56;
-    /// Where `struct inet_diag_msg` has them, behind the same header.
-    const STATE: usize = 16 + 1;
-    const INODE: std::ops::Range<usize> = 16 + 68..16 + 72;
 
     pub(super) fn is_abandoned(tcp: &TcpStream) -> io::Result<bool> {
         let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
         let question = question(canonical(tcp.peer_addr()?), canonical(tcp.local_addr()?));
-        let mut socket = Socket::new(Domain::from(AF_NETLINK), Type::DGRAM, Some(NETLINK_SOCK_DIAG.into()))?;
-        socket.set_nonblocking(true)?;
+        let socket = Socket::new(NETLINK_SOCK_DIAG)?;
+        socket.set_non_blocking(true)?;
         // The kernel has answered when the call returns.
-        socket.write_all(&question)?;
-        let mut answer = [0; 512];
-        let length = socket.read(&mut answer)?;
-        Ok(is_orphan(&answer[..length]))
+        socket.send(&question, 0)?;
+        let (answer, _) = socket.recv_from_full()?;
+        let answer = NetlinkMessage::deserialize(&answer).map_err(io::Error::other)?;
+        Ok(is_orphan(&answer.payload))
     }
 
     /// Asks for the socket with these addresses.
     fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(QUESTION);
-        bytes.extend((QUESTION as u32).to_ne_bytes());
-        bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        bytes.extend(NLM_F_REQUEST.to_ne_bytes());
-        bytes.extend([0; 8]);
-        bytes.extend([if local.is_ipv4() { AF_INET } else { AF_INET6 }, IPPROTO_TCP, 0, 0]);
-        bytes.extend(u32::MAX.to_ne_bytes());
-        bytes.extend(local.port().to_be_bytes());
-        bytes.extend(remote.port().to_be_bytes());
-        for end in [local, remote] {
-            match end.ip() {
-                IpAddr::V4(ip) => bytes.extend([&ip.octets()[..], &[0; 12]].concat()),
-                IpAddr::V6(ip) => bytes.extend(ip.octets()),
-            }
-        }
-        bytes.extend([0; 4]);
-        bytes.extend(NO_COOKIE);
+        let socket_id = SocketId {
+            source_port: local.port(),
+            destination_port: remote.port(),
+            source_address: local.ip(),
+            destination_address: remote.ip(),
+            interface_id: 0,
+            cookie: NO_COOKIE,
+        };
+        let request = InetRequest {
+            family: if local.is_ipv4() { AF_INET } else { AF_INET6 },
+            protocol: IPPROTO_TCP,
+            extensions: ExtensionFlags::empty(),
+            states: StateFlags::all(),
+            socket_id,
+        };
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST;
+        let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
         bytes
     }
 
-    /// Without an inode nobody has a descriptor of it.
-    fn is_orphan(answer: &[u8]) -> bool {
-        answer.get(4..6) == Some(&SOCK_DIAG_BY_FAMILY.to_ne_bytes())
-            && answer.get(STATE) == Some(&TCP_FIN_WAIT1)
-            && answer.get(INODE) == Some(&[0; 4])
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn questions_have_the_kernel_s_form() {
-            for ends in [["127.0.0.1:1", "127.0.0.1:2"], ["[::1]:1", "[::1]:2"]] {
-                let [local, remote] = ends.map(|end| end.parse().unwrap());
-                assert_eq!(question(local, remote).len(), QUESTION);
-            }
-            assert!(!is_orphan(&[]));
-        }
+    /// All that was said has an end, which has not been acknowledged. Without an inode nobody has a
+    /// descriptor of it.
+    fn is_orphan(answer: &NetlinkPayload<SockDiagMessage>) -> bool {
+        let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) = answer else {
+            return false;
+        };
+        socket.header.state == TCP_FIN_WAIT1 && socket.header.inode == 0
     }
 }
 
