@@ -116,6 +116,12 @@ fn question(size: usize) -> (Vec<u8>, [u8; 2 * ID]) {
     (packet, ids)
 }
 
+/// Whether another end is being probed with `packet`.
+#[cfg(test)]
+pub(crate) fn is_question(packet: &[u8]) -> bool {
+    packet.get(1..5) == Some(&NO_VERSION)
+}
+
 /// A Version Negotiation packet with our ids the other way round (RFC 8999 section 6).
 fn is_answer(packet: &[u8], ids: &[u8; 2 * ID]) -> bool {
     let expected: Vec<u8> = [&[0, 0, 0, 0, ID as u8], &ids[ID..], &[ID as u8], &ids[..ID]].concat();

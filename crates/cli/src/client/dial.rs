@@ -121,6 +121,7 @@ pub async fn dial(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
         narrow::explanation(options).await
     };
     let dialled = tokio::select! {
+        biased;
         dialled = &mut dialling => dialled,
         explained = explained => match explained {
             Some(failure) => return Err((failure, Retry::Useful)),
@@ -460,6 +461,7 @@ fn named(local: &LocalAddress) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe;
 
     #[test]
     fn families_are_tried_in_turn() {
@@ -473,15 +475,12 @@ mod tests {
         assert_eq!(of(&[]), [""; 0]);
     }
 
-    /// As where a name's first address belongs to a machine that is gone.
-    #[tokio::test]
-    async fn an_address_that_does_not_answer_does_not_keep_the_others_back() {
-        let state = tempfile::tempdir().unwrap();
-        let server = crate::server::ProxyServer::bind(&crate::server::ServerOptions {
+    fn server(state: &std::path::Path) -> crate::server::ProxyServer {
+        crate::server::ProxyServer::bind(&crate::server::ServerOptions {
             workers: None,
             listen: ([127, 0, 0, 1], 0).into(),
             advertise: Vec::new(),
-            state: state.path().to_owned(),
+            state: state.to_owned(),
             policy: crate::destination::DestinationPolicy::PublicOnly,
             dns: Vec::new(),
             limits: crate::server::Limits::default(),
@@ -489,7 +488,58 @@ mod tests {
             transport: Choice::default(),
             quic_lb: None,
         })
-        .unwrap();
+        .unwrap()
+    }
+
+    /// A handshake may take longer than it takes to suspect the MTU.
+    #[tokio::test]
+    async fn a_slow_handshake_is_not_cut_off_by_a_look_at_the_mtu() {
+        let state = tempfile::tempdir().unwrap();
+        let server = server(state.path());
+        let mut invitation = server.invitation().clone();
+        let relay = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let far = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        far.connect(("127.0.0.1", invitation.server.port)).await.unwrap();
+        invitation.server.port = relay.local_addr().unwrap().port();
+        let serving = tokio::spawn(server.run());
+        // Nothing of the handshake passes before a probe has been answered.
+        let relaying = tokio::spawn(async move {
+            let (mut there, mut back) = ([0; 2_000], [0; 2_000]);
+            let (mut asked, mut answered) = (None, false);
+            let mut client = None;
+            loop {
+                tokio::select! {
+                    got = relay.recv_from(&mut there) => {
+                        let (length, from) = got.unwrap();
+                        let packet = &there[..length];
+                        if probe::is_question(packet) {
+                            asked = Some(from);
+                        } else if answered {
+                            client = Some(from);
+                        } else {
+                            continue;
+                        }
+                        far.send(packet).await.unwrap();
+                    }
+                    length = far.recv(&mut back) => {
+                        answered = true;
+                        let to = client.or(asked).expect("somebody has asked");
+                        relay.send_to(&back[..length.unwrap()], to).await.unwrap();
+                    }
+                }
+            }
+        });
+        let dialled = dial(&DialOptions::new(invitation, Service::Proxy)).await;
+        assert_eq!(dialled.map(drop).map_err(|(failure, _)| failure), Ok(()));
+        relaying.abort();
+        serving.abort();
+    }
+
+    /// As where a name's first address belongs to a machine that is gone.
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_does_not_keep_the_others_back() {
+        let state = tempfile::tempdir().unwrap();
+        let server = server(state.path());
         let invitation = server.invitation().clone();
         let options = DialOptions::new(invitation.clone(), Service::Proxy);
         let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
