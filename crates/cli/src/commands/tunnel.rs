@@ -21,6 +21,9 @@ use crate::{
     tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, own_addresses, remove_kill_switch},
 };
 
+const KILL_SWITCH_STAYS: &str = "the kill switch stays: nothing gets out until the tunnel is started \
+                                 again, or `mendpath tunnel --remove-kill-switch`";
+
 pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure> {
     if args.remove_kill_switch {
         return take_off_kill_switch();
@@ -61,7 +64,8 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     plan.given = opened.as_ref().map(Opened::given);
     let told = describe(&plan);
     let changed = tokio::task::spawn_blocking(move || Machine::change(plan)).await;
-    let (machine, ends) = changed.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    let (mut machine, ends) =
+        changed.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
     let carrying = Carrier::start(client.shared.clone(), ends, options_of_carrier, opened)?;
     let carrying = tokio::spawn(carrying);
     let (uplink, settings) = (client.uplink.clone(), client.settings());
@@ -74,11 +78,15 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
         }) => Ok(()),
         failure = client.run() => Err(failure),
         Ok(failure) = carrying => Err(failure),
-        never = machine.follow() => match never {},
+        failure = machine.follow() => Err(failure),
         _ = signals.next() => Ok(()),
     };
     say("stopping");
     service::stopping();
+    // Whoever asked for it wants nothing to leave in the clear while he does not know.
+    if ended.is_err() && machine.leave_kill_switch() {
+        say(KILL_SWITCH_STAYS);
+    }
     drop(machine);
     uplink.say_goodbye().await;
     ended

@@ -15,10 +15,10 @@
 //! main one: paths need no mark.
 
 mod locals;
+mod watch;
 
 use std::{
     collections::BTreeSet,
-    convert::Infallible,
     io::{self, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::{Command, Stdio},
@@ -129,12 +129,25 @@ impl Machine {
         Ok((machine, ends))
     }
 
-    /// Keeps the rules in step with the addresses that this machine gets and loses meanwhile.
-    pub(crate) async fn follow(&self) -> Infallible {
+    /// Keeps the rules in step with the addresses that this machine gets and loses meanwhile, until
+    /// nothing leads into the tunnel any more.
+    pub(crate) async fn follow(&self) -> Failure {
         if self.plan.no_routes {
             return std::future::pending().await;
         }
-        locals::follow(self.plan.locals.clone()).await
+        tokio::select! {
+            never = locals::follow(self.plan.locals.clone()) => match never {},
+            () = watch::set_down() => Failure::new(
+                "the tunnel cannot go on",
+                format_args!("somebody has set the device {NAME} down, and its routes are gone"),
+                "Start the command again",
+            ),
+        }
+    }
+
+    /// Has the kill switch outlast this; whether there is one.
+    pub(crate) fn leave_kill_switch(&mut self) -> bool {
+        std::mem::take(&mut self.plan.kill_switch)
     }
 
     async fn lead(&self, handle: &Handle) -> Result<(), rtnetlink::Error> {

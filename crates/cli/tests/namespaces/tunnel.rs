@@ -341,6 +341,35 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
     assert_eq!(ip(&bed, "rule"), before);
 }
 
+/// Nothing may leave in the clear because the tunnel fails, and nobody is to believe in one that
+/// carries nothing.
+#[test]
+fn who_takes_the_device_away_ends_the_tunnel_and_not_its_kill_switch() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let has_kill_switch = || {
+        let mut command = Command::new("nft");
+        command.args(["list", "table", "inet", "mendpath_kill_switch"]);
+        bed.at_client(|| command.output().unwrap()).status.success()
+    };
+    for taken in ["link set mendpath0 down", "link del mendpath0"] {
+        let mut tunnel = start_tunnel(&bed, world.server.invitation(), &["--kill-switch"]);
+        assert!(has_kill_switch());
+        ip(&bed, taken);
+        let looks = PATIENCE.as_millis() / 20;
+        let ended = (0..looks).find_map(|_| {
+            pause(Duration::from_millis(20));
+            tunnel.try_wait().unwrap()
+        });
+        tunnel.kill().unwrap();
+        assert_eq!(ended.and_then(|ended| ended.code()), Some(1), "{taken}");
+        assert!(has_kill_switch(), "{taken}");
+        let mut off = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+        let off = bed.at_client(|| off.args(["tunnel", "--remove-kill-switch"]).status().unwrap());
+        assert!(off.success() && !has_kill_switch(), "{taken}");
+    }
+}
+
 /// What comes in from outside must be answered the way that it came, after a change of network, too.
 #[test]
 fn an_address_that_comes_later_stays_out_of_the_tunnel() {
