@@ -1,12 +1,17 @@
 //! `mendpath send`: hands one file over to `mendpath receive`.
 
-use std::{future::Future, io, path::PathBuf, time::Duration};
+use std::{
+    future::Future,
+    io,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
-use mendpath::{Connection, PathStats, RecvStream, SendStream};
+use mendpath::{Connection, PathStats, RecvStream};
 use ring::digest;
 use tokio::{
     fs,
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     time::timeout,
 };
 
@@ -186,14 +191,15 @@ enum Stopped {
 
 impl Parcel {
     /// Sends as many bytes as were announced and their checksum; of a file that has more or less by
-    /// now no checksum, so that nobody takes it for whole.
-    async fn copy(&mut self, send: &mut SendStream) -> Result<(), Stopped> {
+    /// now, or other ones, no checksum, so that nobody takes it for whole.
+    async fn copy(&mut self, send: &mut (impl AsyncWrite + Unpin)) -> Result<(), Stopped> {
         let here = |wrong: &str, next: &str| Stopped::Here(Failure::new(&self.tried, wrong, next));
         let unreadable = |error: io::Error| here(&io_reason(&error), "Check the file and try again");
         let lost = |error: io::Error| {
             let next = "Try again; with -v the log says more";
             Stopped::OnTheWay(Failure::new(&self.tried, io_reason(&error), next))
         };
+        let written = modified(&self.file).await.map_err(unreadable)?;
         let bar = progress(self.size, BAR).with_message(self.name.clone());
         let mut hash = digest::Context::new(&digest::SHA256);
         let mut chunk = vec![0; CHUNK];
@@ -206,7 +212,7 @@ impl Parcel {
                 return Err(here("it became shorter while it was read", next));
             }
             hash.update(&chunk[..n]);
-            send.write_all(&chunk[..n]).await.map_err(|error| lost(error.into()))?;
+            send.write_all(&chunk[..n]).await.map_err(lost)?;
             left -= n as u64;
             bar.inc(n as u64);
         }
@@ -215,9 +221,70 @@ impl Parcel {
             let next = "Try again once nobody writes to it, or send a copy";
             return Err(here("it became longer while it was read", next));
         }
-        send.write_all(hash.finish().as_ref()).await.map_err(|error| lost(error.into()))?;
+        // Half of one version and half of another have the size of either.
+        if modified(&self.file).await.map_err(unreadable)? != written {
+            let next = "Try again once nobody writes to it, or send a copy";
+            return Err(here("it was changed while it was read", next));
+        }
+        send.write_all(hash.finish().as_ref()).await.map_err(lost)?;
         send.shutdown().await.map_err(lost)?;
         bar.finish_and_clear();
         Ok(())
+    }
+}
+
+/// When somebody last wrote to it.
+async fn modified(file: &fs::File) -> io::Result<SystemTime> {
+    file.metadata().await?.modified()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek as _, Write as _};
+
+    use super::*;
+
+    /// What is sent of a file of 1 MB to which `change` is done after its first byte has left, and how
+    /// that ends.
+    async fn sent(change: impl FnOnce(&mut std::fs::File)) -> (Result<(), String>, Vec<u8>) {
+        const SIZE: usize = 1 << 20;
+        let mut named = tempfile::NamedTempFile::new().unwrap();
+        named.write_all(&vec![1; SIZE]).unwrap();
+        named.as_file().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let file = fs::File::open(named.path()).await.unwrap();
+        let mut parcel =
+            Parcel { file, size: SIZE as u64, name: "file".into(), tried: "cannot send file".into() };
+        let (mut there, mut here) = tokio::io::duplex(4096);
+        let taking = async {
+            let mut taken = vec![there.read_u8().await.unwrap()];
+            change(named.as_file_mut());
+            there.read_to_end(&mut taken).await.unwrap();
+            taken
+        };
+        let copying = async {
+            let copied = parcel.copy(&mut here).await;
+            drop(here);
+            copied.map_err(|stopped| match stopped {
+                Stopped::Here(failure) | Stopped::OnTheWay(failure) => failure.to_string(),
+            })
+        };
+        tokio::join!(copying, taking)
+    }
+
+    #[tokio::test]
+    async fn of_a_file_that_changes_meanwhile_no_checksum_is_sent() {
+        let (whole, bytes) = sent(|_| {}).await;
+        assert_eq!((whole, bytes.len()), (Ok(()), (1 << 20) + 32));
+        let (changed, bytes) = sent(|file| {
+            file.seek(io::SeekFrom::End(-1)).unwrap();
+            file.write_all(&[2]).unwrap();
+        })
+        .await;
+        assert!(changed.unwrap_err().contains("it was changed while it was read"));
+        assert_eq!((bytes.len(), bytes.last()), (1 << 20, Some(&2)), "as many as before, but other ones");
+        let (shorter, _) = sent(|file| file.set_len(1 << 19).unwrap()).await;
+        assert!(shorter.unwrap_err().contains("it became shorter while it was read"));
+        let (longer, _) = sent(|file| file.set_len(1 << 21).unwrap()).await;
+        assert!(longer.unwrap_err().contains("it became longer while it was read"));
     }
 }
