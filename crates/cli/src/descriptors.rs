@@ -53,15 +53,13 @@ pub fn limit() -> usize {
     usize::try_from(current).unwrap_or(usize::MAX)
 }
 
-/// Tells the user, once, if a program's connection waits because no more files may be open.
-pub(crate) fn tell_of_shortage(error: &io::Error) {
+/// Tells the user, once, if `something waits` because no more files may be open.
+pub(crate) fn tell_of_shortage(error: &io::Error, something_waits: &str) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let short = matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE));
     if short && !TOLD.swap(true, Relaxed) {
         let most = limit();
-        say(format_args!(
-            "programs' connections wait for one of {most} open files; raise the limit of open files"
-        ));
+        say(format_args!("{something_waits} for one of {most} open files; raise the limit of open files"));
     }
 }
 

@@ -86,7 +86,7 @@ impl Listener {
                     // Too many open files, or a connection gone before it was accepted: others may
                     // still come.
                     warn!(%error, at = %self.address, "cannot accept");
-                    descriptors::tell_of_shortage(&error);
+                    descriptors::tell_of_shortage(&error, "programs' connections wait");
                     room.make_room();
                     crate::backoff::pause(Duration::from_millis(100)).await;
                 }

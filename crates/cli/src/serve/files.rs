@@ -39,7 +39,7 @@ pub(super) use self::{
     memory::{Figures, Memory},
 };
 use super::site::{SiteBody, text};
-use crate::accounts::now;
+use crate::{accounts::now, descriptors};
 
 /// The one hidden directory that is there (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
@@ -237,6 +237,7 @@ fn is_absence(error: &Error) -> bool {
 /// search engines would believe.
 fn unreadable(error: &Error) -> Response<SiteBody> {
     warn!(%error, "a file cannot be read");
+    descriptors::tell_of_shortage(error, "browsers have to ask again");
     let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error);
     if !error.raw_os_error().is_some_and(|error| scarce.contains(&error)) {
         return text(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be read.\n");

@@ -30,7 +30,7 @@ use self::{
 };
 use super::site::{Answer, SiteBody, boxed, text};
 use super::websocket::{WebSocket, keep_upgrade};
-use crate::hop_by_hop::strip;
+use crate::{descriptors, hop_by_hop::strip};
 
 /// For a connection to the server behind.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -162,10 +162,14 @@ fn again(request: &Request<Sent>, progress: &Arc<Progress>) -> Option<Request<Se
     })
 }
 
+/// What an error comes from.
+fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(error.source(), |cause| (*cause).source())
+}
+
 /// Whether the server behind has closed the connection instead of an answer.
 fn is_hangup(error: &Error) -> bool {
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    causes.into_iter().any(|cause| {
+    causes(error).any(|cause| {
         let of_hyper = cause.downcast_ref::<hyper::Error>();
         let of_system = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
         of_hyper.is_some_and(hyper::Error::is_incomplete_message)
@@ -216,6 +220,9 @@ fn switch_or_carry(mut response: Response<Incoming>, socket: Option<WebSocket>) 
 /// cannot answer.
 fn failure(error: &Error, progress: &Progress) -> Response<SiteBody> {
     debug!(%error, "the server behind does not answer");
+    causes(error)
+        .filter_map(|cause| cause.downcast_ref())
+        .for_each(|error| descriptors::tell_of_shortage(error, "requests fail that wait"));
     match progress.fault() {
         Some(StatusCode::REQUEST_TIMEOUT) => {
             text(StatusCode::REQUEST_TIMEOUT, "Nothing more of the request's body came.\n")

@@ -39,6 +39,7 @@ use super::{
     site::{Answer, BoxError, Site, SiteBody, text},
     wait,
 };
+use crate::descriptors;
 
 /// Connections that the kernel holds for us.
 const BACKLOG: u32 = 1_024;
@@ -93,6 +94,7 @@ impl Tcp {
                 Err(error) => {
                     // Too many open files, or a connection gone before it was accepted.
                     warn!(%error, "cannot accept");
+                    descriptors::tell_of_shortage(&error, "browsers' connections wait");
                     crate::backoff::pause(Duration::from_millis(100)).await;
                     continue;
                 }

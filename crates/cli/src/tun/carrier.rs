@@ -304,7 +304,7 @@ impl Carrier {
                 }
                 Err(error) => {
                     warn!(%error, "cannot accept");
-                    descriptors::tell_of_shortage(&error);
+                    descriptors::tell_of_shortage(&error, "programs' connections wait");
                     crate::backoff::pause(Duration::from_millis(100)).await;
                 }
             }

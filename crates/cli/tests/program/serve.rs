@@ -100,6 +100,18 @@ fn what_belongs_together_is_asked_for() {
     }
 }
 
+/// Browsers whose connections wait for open files would seem to hang without a reason.
+#[test]
+fn a_shortage_of_open_files_is_told() {
+    let root = tempfile::tempdir().unwrap();
+    let args = ["serve", "--root", root.path().to_str().unwrap(), "--listen=127.0.0.1:0"];
+    let server = Process::start_after("ulimit -n 64", &args);
+    let address = server.address_after("HTTP/3 on UDP ");
+    let _browsers: Vec<_> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
+    server.line_with("browsers' connections wait for one of 64 open files");
+    end(server);
+}
+
 /// A client by TLS and TCP.
 fn connect(server: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
     let tls = Arc::new(trusting("http/1.1"));
