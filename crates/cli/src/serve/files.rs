@@ -200,7 +200,7 @@ impl Files {
         let file = Arc::new(file);
         let bytes = if self.memory.may_keep(&state, now()) { read(&file, &state).await } else { None };
         let is_kept = bytes.is_some();
-        let content = bytes.map_or(Content::File(file), Content::Bytes);
+        let content = bytes.map_or(Content::File(file, state), Content::Bytes);
         let coding = name.coding.map(|coding| coding.name);
         let shown = Arc::new(Shown::new(content, metadata, name.kind(), coding));
         if is_kept {

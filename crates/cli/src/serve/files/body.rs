@@ -15,6 +15,8 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
+use super::memory::State;
+
 /// What is read at a time: the least, and the most.
 const PIECES: RangeInclusive<u64> = 16 << 10..=64 << 10;
 /// Of what has been taken so much is read at a time: who takes nothing more has little waiting.
@@ -25,8 +27,8 @@ const AHEAD: u64 = 4;
 pub(super) enum Content {
     /// In memory.
     Bytes(Bytes),
-    /// Where the system has them.
-    File(Arc<File>),
+    /// Where the system has them, if it is still in this state.
+    File(Arc<File>, State),
 }
 
 /// A part of a file. What is in memory is sent at once, be it ours or the system's; everything else is
@@ -54,22 +56,22 @@ impl FileBody {
     /// The next bytes; none if the file ends before.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes>> {
         let start = self.range.start;
-        let file = match &self.content {
+        let (file, state) = match &self.content {
             Content::Bytes(bytes) => {
                 let within = |offset| usize::try_from(offset).map_or(bytes.len(), |at| at.min(bytes.len()));
                 return Poll::Ready(Ok(bytes.slice(within(start)..within(self.range.end))));
             }
-            Content::File(file) => file,
+            Content::File(file, state) => (file, *state),
         };
         let piece = (self.taken / AHEAD).clamp(*PIECES.start(), *PIECES.end());
         let size = self.len().min(piece) as usize;
         if self.reading.is_none()
             && let Some(piece) = read_at_hand(file, start, size)
         {
-            return Poll::Ready(piece);
+            return Poll::Ready(unchanged(piece?, file, &state));
         }
         let file = file.clone();
-        let read = move || read_from_disk(&file, start, size);
+        let read = move || unchanged(read_from_disk(&file, start, size)?, &file, &state);
         let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(read));
         let read = ready!(Pin::new(reading).poll(cx));
         self.reading = None;
@@ -101,6 +103,15 @@ impl Body for FileBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.len())
+    }
+}
+
+/// A piece that was read just now, unless the file has other bytes than when the answer began: a part of
+/// one version and a part of another would pass for a file.
+fn unchanged(piece: Bytes, file: &File, state: &State) -> Result<Bytes> {
+    match state.is_overwritten(&file.metadata()?) {
+        true => Err(std::io::Error::other("the file was written to while it was sent")),
+        false => Ok(piece),
     }
 }
 
@@ -154,7 +165,12 @@ mod tests {
     }
 
     fn on_disk(bytes: &[u8]) -> Content {
-        Content::File(Arc::new(file(bytes)))
+        content(file(bytes))
+    }
+
+    fn content(file: File) -> Content {
+        let state = State::of(&file.metadata().unwrap());
+        Content::File(Arc::new(file), state)
     }
 
     #[tokio::test]
@@ -188,6 +204,19 @@ mod tests {
     async fn a_file_that_became_shorter_is_an_error() {
         let body = FileBody::new(&on_disk(b"short"), 0..10);
         assert_eq!(body.collect().await.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    /// A part of one version and a part of another are no file; what a log had is, whatever is added.
+    #[tokio::test]
+    async fn a_file_that_is_overwritten_meanwhile_is_an_error() {
+        for (at, whole) in [(0, false), (1 << 20, true)] {
+            let file = file(&[1; 1 << 20]);
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+            let mut body = FileBody::new(&content(file.try_clone().unwrap()), 0..1 << 20);
+            body.frame().await.unwrap().unwrap();
+            file.write_all_at(b"other", at).unwrap();
+            assert_eq!(body.collect().await.is_ok(), whole, "written at {at}");
+        }
     }
 
     #[tokio::test]

@@ -121,6 +121,13 @@ impl State {
         }
     }
 
+    /// Whether an open file that was in this state has other bytes by now, and not just more of them,
+    /// as a log that grows.
+    pub(super) fn is_overwritten(&self, now: &Metadata) -> bool {
+        let now = Self::of(now);
+        now.len < self.len || now.len == self.len && now.modified != self.modified
+    }
+
     /// The length of the file, in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
