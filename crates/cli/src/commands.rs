@@ -220,7 +220,6 @@ impl Signals {
 
     /// With the terminal's end, after which there is something to clean up, unless that is to be
     /// ignored (nohup).
-    #[cfg(feature = "lab")]
     fn with_hangup() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let listen = || signal(SignalKind::hangup()).ok();
@@ -243,7 +242,6 @@ impl Signals {
 }
 
 /// Whether a process with this /proc/PID/status ignores SIGHUP, the first of signals.
-#[cfg(feature = "lab")]
 fn ignores_hangup(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -308,7 +306,6 @@ mod tests {
         assert!(workers(None) >= 1);
     }
 
-    #[cfg(feature = "lab")]
     #[test]
     fn under_nohup_the_terminal_may_go() {
         assert!(ignores_hangup("SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"));

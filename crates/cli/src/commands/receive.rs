@@ -19,7 +19,7 @@ pub(super) async fn run(args: ReceiveArgs) -> Result<u8, Failure> {
         force: args.force,
         transport: Choice::default(),
     };
-    let mut signals = Signals::new();
+    let mut signals = Signals::with_hangup();
     let receiver = Receiver::bind(&options)?;
     print(&format!("{}\n", receiver.invitation()))?;
     say("waiting for `mendpath send FILE INVITATION`; the invitation is on stdout");

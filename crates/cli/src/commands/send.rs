@@ -15,7 +15,7 @@ use crate::{
 pub(super) async fn run(args: SendArgs) -> Result<u8, Failure> {
     let dial = dial_options(&args.dial, Service::Files)?;
     let name = args.file.display().to_string();
-    let (mut signals, mut ending) = (Signals::new(), None);
+    let (mut signals, mut ending) = (Signals::with_hangup(), None);
     let stopped = async { ending = Some(signals.next().await) };
     let sent = send_until(SendOptions { file: args.file, dial }, stopped).await?;
     match (sent, ending) {

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use mendpath::{Connection, Endpoint, Incoming, RecvStream, SendStream};
+use mendpath::{Connection, ConnectionError, Endpoint, Incoming, ReadError, RecvStream, SendStream};
 use ring::digest;
 use tokio::{
     fs,
@@ -338,6 +338,13 @@ async fn copy(
 ) -> Result<[u8; CHECKSUM_BYTES], Reply> {
     let stalled = |_| Reply::new(Status::TimedOut, "nothing arrived for a minute");
     let broken = |error: io::Error| Reply::new(Status::Failed, io_reason(&error));
+    let lost = |error: ReadError| match error {
+        // It is told to end, or cannot read the file.
+        ReadError::ConnectionLost(ConnectionError::ApplicationClosed { .. }) => {
+            Reply::new(Status::Failed, "the sender has stopped")
+        }
+        error => broken(error.into()),
+    };
     let bar = progress(size, BAR).with_message(name.to_owned());
     let mut hash = digest::Context::new(&digest::SHA256);
     let mut chunk = vec![0; CHUNK];
@@ -345,7 +352,7 @@ async fn copy(
     while left > 0 {
         let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
         let read = timeout(STALL, receive.read(&mut chunk[..most])).await.map_err(stalled)?;
-        let Some(n) = read.map_err(|error| broken(error.into()))? else {
+        let Some(n) = read.map_err(lost)? else {
             return Err(Reply::new(Status::Damaged, format_args!("{left} bytes are missing")));
         };
         hash.update(&chunk[..n]);

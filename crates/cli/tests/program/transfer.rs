@@ -22,6 +22,12 @@ fn receiver(dir: &tempfile::TempDir) -> (Process, String) {
     (receiver, invitation)
 }
 
+/// Whether a file has begun to arrive.
+fn has_part(dir: &tempfile::TempDir) -> bool {
+    let mut names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    names.any(|name| name.to_string_lossy().ends_with(".part"))
+}
+
 fn tell(process: &Process, signal: Signal) {
     kill(Pid::from_raw(process.id() as i32), signal).unwrap();
 }
@@ -37,6 +43,32 @@ fn a_receiver_that_got_nothing_has_not_succeeded() {
     }
 }
 
+/// A window that is closed, or a login that breaks off, leaves no half of a file, and the other side does
+/// not wait for what has gone.
+#[test]
+fn the_end_of_the_terminal_ends_a_transfer_in_order() {
+    for of_receiver in [true, false] {
+        let (dir, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (receiver, invitation) = receiver(&dir);
+        let endless = from.path().join("endless");
+        std::fs::File::create(&endless).unwrap().set_len(1 << 40).unwrap();
+        let sender = Process::start(&["send", "--path=127.0.0.1", endless.to_str().unwrap(), &invitation]);
+        while !has_part(&dir) {
+            std::thread::yield_now();
+        }
+        tell(if of_receiver { &receiver } else { &sender }, Signal::SIGHUP);
+        if of_receiver {
+            assert_eq!(receiver.wait(), Some(143));
+            sender.line_with("the receiver is gone");
+            assert_eq!(sender.wait(), Some(1));
+        } else {
+            assert_eq!(sender.wait(), Some(143));
+            receiver.line_with("the sender has stopped");
+        }
+        assert!(!has_part(&dir));
+    }
+}
+
 /// A sender that has to wait says so, and makes room at once when it is told to end.
 #[test]
 fn a_sender_that_ends_makes_room() {
@@ -49,11 +81,7 @@ fn a_sender_that_ends_makes_room() {
     };
     let (endless, small) = (file("endless", 1 << 40), file("small", 10));
     let first = Process::start(&["send", "--path=127.0.0.1", &endless, &invitation]);
-    let has_begun = || {
-        let mut names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        names.any(|name| name.to_string_lossy().ends_with(".part"))
-    };
-    while !has_begun() {
+    while !has_part(&dir) {
         std::thread::yield_now();
     }
     // It need not fill the disk meanwhile.
