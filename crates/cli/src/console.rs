@@ -4,6 +4,7 @@
 use std::{
     fmt,
     io::IsTerminal as _,
+    path::Path,
     str::FromStr,
     sync::{
         OnceLock,
@@ -60,6 +61,16 @@ pub fn say(line: impl fmt::Display) {
     use std::io::Write as _;
     let line = if JSON.load(Relaxed) { json_line(&line.to_string()) } else { format!("mendpath: {line}") };
     let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// A name as one line can show it: a file's may hold what moves the cursor of a terminal or begins
+/// another line.
+pub(crate) fn shown(name: &Path) -> String {
+    let mut shown = String::new();
+    for char in name.to_string_lossy().chars() {
+        if char.is_control() { shown.extend(char.escape_default()) } else { shown.push(char) }
+    }
+    shown
 }
 
 /// The line as logs have it.
@@ -158,4 +169,23 @@ fn filter(verbose: u8) -> EnvFilter {
         _ => "trace",
     };
     EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
+    use super::*;
+
+    #[test]
+    fn a_name_moves_no_cursor() {
+        for (name, seen) in [
+            (&b"dir/a file"[..], "dir/a file"),
+            (b"a\x1b[2J\tb\nc", "a\\u{1b}[2J\\tb\\nc"),
+            ("\u{9b}31m\u{e4}".as_bytes(), "\\u{9b}31m\u{e4}"),
+            (b"\xff", "\u{fffd}"),
+        ] {
+            assert_eq!(shown(Path::new(OsStr::from_bytes(name))), seen);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use mendpath::PathStats;
 use super::{Ending, Signals, dial_options, print};
 use crate::{
     args::SendArgs,
-    console::say,
+    console::{say, shown},
     failure::Failure,
     token::Service,
     transfer::{SendOptions, Sent, send_until},
@@ -14,7 +14,7 @@ use crate::{
 /// Returns the exit code.
 pub(super) async fn run(args: SendArgs) -> Result<u8, Failure> {
     let dial = dial_options(&args.dial, Service::Files)?;
-    let name = args.file.display().to_string();
+    let name = shown(&args.file);
     let (mut signals, mut ending) = (Signals::with_hangup(), None);
     let stopped = async { ending = Some(signals.next().await) };
     let sent = send_until(SendOptions { file: args.file, dial }, stopped).await?;

@@ -19,7 +19,7 @@ use super::{BAR, CHUNK, STALL};
 use crate::{
     backoff::pause,
     client::{DialOptions, Dialled, dial, keep_paths, say_goodbye},
-    console::{progress, say},
+    console::{progress, say, shown},
     failure::{Failure, io_reason},
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
     status::Live,
@@ -109,7 +109,7 @@ pub async fn send_until(
 
 impl Parcel {
     async fn open(options: &SendOptions) -> Result<Self, Failure> {
-        let tried = format!("cannot send {}", options.file.display());
+        let tried = format!("cannot send {}", shown(&options.file));
         let unreadable =
             |error: io::Error| Failure::new(&tried, io_reason(&error), "Name a file that you may read");
         // Before it is opened, which for a pipe would wait for somebody who writes to it.
@@ -200,7 +200,7 @@ impl Parcel {
             Stopped::OnTheWay(Failure::new(&self.tried, io_reason(&error), next))
         };
         let written = modified(&self.file).await.map_err(unreadable)?;
-        let bar = progress(self.size, BAR).with_message(self.name.clone());
+        let bar = progress(self.size, BAR).with_message(shown(self.name.as_ref()));
         let mut hash = digest::Context::new(&digest::SHA256);
         let mut chunk = vec![0; CHUNK];
         let mut left = self.size;
