@@ -84,6 +84,48 @@ async fn a_file_arrives_whole_and_replaces_nothing() {
     .await;
 }
 
+/// Where nothing can be stored, whoever starts the receiver hears of it, and not the first sender. The
+/// kernel's folder of processes takes no files, not even of root.
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn a_folder_that_takes_no_files_is_refused_at_the_start() {
+    let state = tempfile::tempdir().unwrap();
+    let options = ReceiveOptions {
+        listen: ANY,
+        advertise: None,
+        state: state.path().to_owned(),
+        out: "/proc/self".into(),
+        force: false,
+        transport: Choice::default(),
+    };
+    let refused = Receiver::bind(&options).err().unwrap().to_string();
+    assert!(refused.starts_with("cannot store files in /proc/self: "), "{refused}");
+    assert!(refused.ends_with("name another with --out DIR."), "{refused}");
+}
+
+/// What only the receiving side can put right is not mended by trying again.
+#[tokio::test]
+async fn a_sender_hears_where_something_is_to_be_put_right() {
+    within(async {
+        let (state, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let to = tempfile::tempdir().unwrap();
+        let receiving = receiver(state.path(), to.path(), false);
+        let invitation = receiving.invitation().clone();
+        let file = from.path().join("file");
+        std::fs::write(&file, b"words").unwrap();
+        to.close().unwrap();
+        let error = tokio::select! {
+            sent = send_to(&file, &invitation) => sent.unwrap_err().to_string(),
+            received = receiving.receive_one() => panic!("{received:?}"),
+        };
+        assert!(
+            error.contains("no such file or directory. Try again once that is put right there"),
+            "{error}"
+        );
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_cannot_be_sent_is_said_before_anybody_is_asked() {
     within(async {

@@ -126,6 +126,14 @@ impl Receiver {
                 "Create it, or name another with --out DIR",
             ));
         }
+        // Else the sender would be the first to hear of it.
+        Part::create(&options.out, "trial").map_err(|error| {
+            Failure::new(
+                format!("cannot store files in {}", options.out.display()),
+                io_reason(&error),
+                "Make it writable, or name another with --out DIR",
+            )
+        })?;
         let identity = Identity::load_or_create(&options.state)?;
         let transport = options.transport.config(STALL, 4);
         let endpoint = listen(options.listen, &identity, transport, CONNECTIONS)?;

@@ -169,6 +169,8 @@ async fn granted(receive: &mut RecvStream, tried: &str) -> Result<(), Failure> {
         Some(reply) => {
             let next = match reply.status {
                 Status::Exists => "Rename it, or ask for --force on the receiving side",
+                // Its disk is full, for instance.
+                Status::Failed => "Try again once that is put right there",
                 _ => "Try again",
             };
             Err(Failure::new(tried, format_args!("the receiver says: {}", reply.text), next))
