@@ -7,7 +7,7 @@ const MAX_NAME: usize = 200;
 /// chose; `None` if nothing is left.
 pub fn safe_name(sent: &str) -> Option<String> {
     let last = sent.rsplit(['/', '\\']).next().unwrap_or_default();
-    let clean: String = last.chars().filter(|c| !c.is_control()).collect();
+    let clean: String = last.chars().filter(|c| !c.is_control() && !is_unseen(*c)).collect();
     let clean = clean.trim();
     if clean.trim_matches('.').is_empty() {
         return None;
@@ -19,6 +19,12 @@ pub fn safe_name(sent: &str) -> Option<String> {
     };
     let end = (0..=MAX_NAME.min(visible.len())).rev().find(|&i| visible.is_char_boundary(i))?;
     Some(visible[..end].to_owned())
+}
+
+/// Characters that turn the order of others around, so that `photo[RLO]gpj.exe` looks like a picture, or
+/// that end a line.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -36,6 +42,7 @@ mod tests {
         assert_eq!(safe(".ssh/authorized_keys"), "authorized_keys");
         assert_eq!(safe(".bashrc"), "_bashrc");
         assert_eq!(safe("a\x1b[2Jb\n"), "a[2Jb");
+        assert_eq!(safe("photo\u{202e}gpj.exe\u{2066}\u{2028}"), "photogpj.exe", "as it is, not as it looks");
         for nothing in ["", "/", "..", "a/..", "\n", " . "] {
             assert_eq!(safe_name(nothing), None, "{nothing:?}");
         }
