@@ -49,6 +49,12 @@ pub enum CampaignError {
         /// What went wrong.
         error: ScenarioError,
     },
+    /// Somebody else does what is left of it.
+    #[error("another run is adding to {}", file.display())]
+    Taken {
+        /// The file of its rows.
+        file: PathBuf,
+    },
     /// A file.
     #[error("{}: {error}", file.display())]
     File {
@@ -237,7 +243,10 @@ impl<'a> Campaign<'a> {
         go_on: &(dyn Fn(Progress) -> bool + Sync),
     ) -> Result<Vec<Row>, CampaignError> {
         let failed = |error| CampaignError::File { file: self.journal.clone(), error };
-        let (journal, known) = self.open()?;
+        let (journal, known) = Journal::open_alone(&self.journal).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => CampaignError::Taken { file: self.journal.clone() },
+            _ => failed(error),
+        })?;
         let jobs = self.jobs();
         let mut rows: Vec<Option<Row>> = jobs.iter().map(|_| None).collect();
         let places = self.places(&jobs);

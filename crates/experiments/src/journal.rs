@@ -2,7 +2,7 @@
 //! experiment goes on from.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -23,13 +23,28 @@ impl Journal {
     /// # Errors
     /// If the file cannot be read or written.
     pub fn open(path: &Path) -> io::Result<(Self, Vec<Row>)> {
-        let text = match std::fs::read(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        Self::read_on(OpenOptions::new().append(true).create(true).open(path)?, path)
+    }
+
+    /// The same for who does the runs that are left: nobody else gets it so until it is dropped, and the
+    /// system ends that also for who is killed. File systems that know no locks do without.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); of the kind [`WouldBlock`](io::ErrorKind::WouldBlock) if somebody has it.
+    pub fn open_alone(path: &Path) -> io::Result<(Self, Vec<Row>)> {
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, "another run is at work on it"));
+            }
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        Self::read_on(file, path)
+    }
+
+    fn read_on(mut file: File, path: &Path) -> io::Result<(Self, Vec<Row>)> {
+        let text = std::fs::read(path)?;
         let rows = rows(&text);
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
         if !text.is_empty() && !text.ends_with(b"\n") {
             file.write_all(b"\n")?;
         }
@@ -110,5 +125,17 @@ mod tests {
         assert_eq!(rows, [row(1)]);
         journal.add(&row(3)).unwrap();
         assert_eq!(Journal::open(&path).unwrap().1, [row(1), row(3)]);
+    }
+
+    #[test]
+    fn one_at_a_time_does_what_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.jsonl");
+        let (mut journal, _) = Journal::open_alone(&path).unwrap();
+        let refused = Journal::open_alone(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock, "{refused}");
+        journal.add(&row(1)).unwrap();
+        drop(journal);
+        assert_eq!(Journal::open_alone(&path).unwrap().1, [row(1)]);
     }
 }

@@ -118,7 +118,7 @@ impl Campaign<'_> {
             });
         }
         let failed = |error| MergeError::File { file: self.journal.clone(), error };
-        let (mut journal, known) = Journal::open(&self.journal).map_err(failed)?;
+        let (mut journal, known) = Journal::open_alone(&self.journal).map_err(failed)?;
         for row in known {
             places.of(&row).map(|place| rows.remove(&place));
         }

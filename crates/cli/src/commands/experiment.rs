@@ -220,6 +220,9 @@ fn failed(plan: &Plan, error: CampaignError) -> Failure {
             let next = "Make room for it, or name another folder with --out; finished runs are kept there";
             Failure::new(tried, wrong, next)
         }
+        taken @ CampaignError::Taken { .. } => {
+            Failure::new(tried, taken, "Wait for its end, or name another folder with --out")
+        }
         other => Failure::new(tried, other, KEPT),
     }
 }

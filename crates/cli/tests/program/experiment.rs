@@ -41,6 +41,29 @@ fn an_experiment_ends_in_its_midst() {
     }
 }
 
+/// The same plan twice at a time would be done twice. What a run holds is free once it has ended, however
+/// that was.
+#[test]
+fn a_second_run_into_a_folder_says_that_there_is_a_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+    fs::write(&plan, ENDLESS.replace("100_000_000_000", "1_000")).unwrap();
+    let line = ["experiment", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    assert_eq!(Process::start(&line).wait(), Some(0));
+    let folder = fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
+    let is_journal = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "jsonl");
+    let rows = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(is_journal).unwrap();
+
+    let first = fs::File::open(rows).unwrap();
+    first.lock().unwrap();
+    let second = Process::start(&line);
+    let told = second.line_with("another run is adding to ");
+    assert!(told.ends_with("Wait for its end, or name another folder with --out."), "{told}");
+    assert_eq!(second.wait(), Some(1));
+    drop(first);
+    assert_eq!(Process::start(&line).wait(), Some(0));
+}
+
 #[test]
 fn a_demonstration_ends_in_its_midst() {
     for more in [&[][..], &["--virtual"]] {
