@@ -177,8 +177,9 @@ impl Direction {
         }
         let ack = self.unwrap(segment.ack).min(self.high);
         let new = self.acked.is_none_or(|acked| ack > acked);
-        // What has data of its own is no duplicate acknowledgement (RFC 5681).
-        if new || !segment.occupies() || segment.misses {
+        // What has data of its own is no duplicate acknowledgement (RFC 5681), nor what says something of
+        // the other paths of MPTCP.
+        if new || segment.misses || !segment.occupies() && !segment.multipath {
             let says = match (new, segment.misses) {
                 (true, false) => Says::More,
                 (true, true) => Says::MoreAndMissed,

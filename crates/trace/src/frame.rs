@@ -128,6 +128,23 @@ fn carried<'a>(outer: &LaxSlicedPacket<'a>) -> Option<&'a [u8]> {
     }
 }
 
+/// MPTCP's option (RFC 8684 section 3).
+const MULTIPATH: u8 = 30;
+
+/// Whether there is an option of this kind, up to what cannot be read.
+fn has_option(mut options: &[u8], kind: u8) -> bool {
+    while let [found, rest @ ..] = options {
+        options = match (*found, rest) {
+            (0, _) => return false,
+            (1, _) => rest,
+            (found, _) if found == kind => return true,
+            (_, [length, ..]) if *length >= 2 => options.get(usize::from(*length)..).unwrap_or_default(),
+            _ => return false,
+        };
+    }
+    false
+}
+
 /// Where `part`, a part of `frame`, begins.
 fn offset(frame: &[u8], part: &[u8]) -> u32 {
     (part.as_ptr() as usize).wrapping_sub(frame.as_ptr() as usize) as u32
@@ -145,6 +162,7 @@ struct Header {
     duplicate_sack: Option<(u32, u32)>,
     sack: Option<(u32, u32)>,
     misses: bool,
+    multipath: bool,
     stamps: Option<Stamps>,
 }
 
@@ -164,6 +182,7 @@ impl Header {
             duplicate_sack: None,
             sack: None,
             misses: false,
+            multipath: false,
             stamps: None,
         };
         if header.bytes < 20 {
@@ -198,6 +217,7 @@ impl Header {
                 _ => {}
             }
         }
+        self.multipath = has_option(header.options(), MULTIPATH);
     }
 
     fn segment(&self, [from, to]: [IpAddr; 2], payload: u32, bytes: u32) -> Segment {
@@ -215,6 +235,7 @@ impl Header {
             duplicate_sack: self.duplicate_sack,
             sack: self.sack,
             misses: self.misses,
+            multipath: self.multipath,
             stamps: self.stamps,
             payload,
             bytes,

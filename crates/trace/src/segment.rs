@@ -103,6 +103,8 @@ pub(crate) struct Segment {
     pub(crate) sack: Option<(u32, u32)>,
     /// A block of a SACK option lies above the acknowledgement: something before it is missing.
     pub(crate) misses: bool,
+    /// An option of MPTCP is there.
+    pub(crate) multipath: bool,
     /// The timestamps option, if it is there.
     pub(crate) stamps: Option<Stamps>,
     /// Bytes of data, from the lengths in the headers: captures may have cut them off.

@@ -275,6 +275,28 @@ fn an_answer_may_be_the_quickest_so_far() {
     assert_eq!(talk.classes(), [Class::Timeout, Class::Fast]);
 }
 
+/// What MPTCP says of its other paths comes as bare acknowledgements, which say nothing new of this one,
+/// nor that something is missing.
+#[test]
+fn what_multipath_says_of_other_paths_is_no_duplicate_acknowledgement() {
+    // The data sequence signal with a data acknowledgement of 4 bytes.
+    let signal = [30, 8, 0x20, 1, 0, 0, 0, 9];
+    for (options, class) in [(&signal[..], Class::Timeout), (&[], Class::Fast)] {
+        let mut talk = Talk::at_server(50);
+        talk.data(50, 0, 0);
+        talk.ack(100, 1);
+        // All are lost.
+        talk.data(100, 1, 4);
+        for at in [200, 250, 350] {
+            talk.ack(at, 1);
+            talk.0.last_mut().unwrap().options = options.to_vec();
+        }
+        talk.data(350, 1, 1);
+        talk.ack(400, 2);
+        assert_eq!(talk.classes(), [class]);
+    }
+}
+
 /// After an outage, an acknowledgement of more than the timer had sent again tells that acknowledgements
 /// were lost (RFC 5682): nothing is given up, and what follows is lost by itself.
 #[test]
