@@ -43,6 +43,10 @@ pub(crate) struct Connection {
     client: Option<usize>,
     /// The client's initial sequence number.
     initial: Option<u32>,
+    /// That of the other side, if it opened as well before it heard of the client (RFC 9293 section 3.5),
+    /// and who has answered since.
+    crossed: Option<u32>,
+    answered: [bool; 2],
     /// The latest SYN, the first SYN/ACK after it, and the latest SYN/ACK.
     syn_at: Option<Instant>,
     answered_at: Option<Instant>,
@@ -72,6 +76,8 @@ impl Connection {
             ways: Default::default(),
             client: None,
             initial: None,
+            crossed: None,
+            answered: [false; 2],
             syn_at: None,
             answered_at: None,
             synack_at: None,
@@ -94,9 +100,28 @@ impl Connection {
     /// Whether `segment` opens another connection between the same ends.
     pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
         let opens = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
-        opens && (self.client.is_some() || self.ways[segment.from].seen()) && {
-            self.client != Some(segment.from) || self.initial != Some(segment.seq)
-        }
+        let known = if self.client == Some(segment.from) { self.initial } else { self.crossed };
+        opens
+            && (self.client.is_some() || self.ways[segment.from].seen())
+            && known != Some(segment.seq)
+            && !self.is_crossed_by(segment)
+    }
+
+    /// Whether the other side opens the connection as well: nothing but a SYN of the client was there.
+    fn is_crossed_by(&self, segment: &Segment) -> bool {
+        let client = self.client.filter(|client| *client != segment.from);
+        client.is_some_and(|client| self.ways[client].only_opens())
+            && self.crossed.is_none()
+            && !self.closed
+            && !self.ways[segment.from].seen()
+    }
+
+    /// Whether `segment` is the answer to a SYN of one that has sent its own before: the same sequence
+    /// number once more, but not for want of an answer.
+    fn is_crossed_answer(&mut self, segment: &Segment) -> bool {
+        let answers = segment.flags.has(TcpFlags::SYN) && segment.flags.has(TcpFlags::ACK);
+        let first = answers && self.crossed.is_some();
+        first && !std::mem::replace(&mut self.answered[segment.from], true)
     }
 
     /// Space taken for remembered packets, in packets.
@@ -135,7 +160,7 @@ impl Connection {
         }
         if !segment.occupies() || view.probe {
             forward.on_bare(segment);
-        } else {
+        } else if !self.is_crossed_answer(segment) {
             self.on_sequenced(segment, at, limit, &mut noted, out);
         }
         self.note_end(segment);
@@ -268,12 +293,17 @@ impl Connection {
         if flags.has(TcpFlags::SYN) {
             self.ways[segment.from].scale = segment.scale.unwrap_or(0);
             if flags.has(TcpFlags::ACK) {
-                self.client.get_or_insert(1 - segment.from);
+                let client = *self.client.get_or_insert(1 - segment.from);
                 // Of a SYN that is not in the capture, or comes out of order behind its answer.
                 self.initial.get_or_insert(segment.ack.wrapping_sub(1));
-                self.answered_at.get_or_insert(at);
-                self.synack_at = Some(at);
-            } else {
+                // The client answers where both have opened.
+                if client != segment.from {
+                    self.answered_at.get_or_insert(at);
+                    self.synack_at = Some(at);
+                }
+            } else if self.is_crossed_by(segment) {
+                self.crossed = Some(segment.seq);
+            } else if self.client != Some(1 - segment.from) || self.crossed.is_none() {
                 self.client = Some(segment.from);
                 self.initial = Some(segment.seq);
                 self.syn_at = Some(at);

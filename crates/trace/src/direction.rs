@@ -105,6 +105,11 @@ impl Direction {
         self.high > 0
     }
 
+    /// Whether nothing was sent this way but one SYN, as often as it may be.
+    pub(crate) fn only_opens(&self) -> bool {
+        self.distinct == 1 && self.sent.front().is_some_and(|sent| sent.flags.has(TcpFlags::SYN))
+    }
+
     /// Space taken for remembered packets, in packets.
     pub(crate) fn capacity(&self) -> usize {
         self.sent.capacity() + self.open.capacity() * 2

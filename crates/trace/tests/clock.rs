@@ -275,6 +275,31 @@ fn an_answer_may_be_the_quickest_so_far() {
     assert_eq!(talk.classes(), [Class::Timeout, Class::Fast]);
 }
 
+/// Both open at once, and each answers the other's SYN with its own once more (RFC 9293 section 3.5): one
+/// connection, in which nothing was lost. A SYN that is, is sent again as ever.
+#[test]
+fn who_opens_as_the_other_does_opens_no_other_connection() {
+    for lost in [false, true] {
+        let mut talk = Talk::default();
+        talk.client(0, 0, 0, SYN, 0);
+        talk.server(20, 0, 0, SYN, 0);
+        if lost {
+            talk.server(1_020, 0, 0, SYN, 0);
+        }
+        talk.client(1_020, 0, 1, SYN | ACK, 0);
+        talk.server(1_060, 0, 1, SYN | ACK, 0);
+        talk.client(1_060, 1, 1, PSH | ACK, 10);
+        talk.server(1_100, 1, 11, ACK, 0);
+        let report = analyse(&Capture::of(&talk.0), Options::default());
+        assert_eq!((report.connections.total, report.connections.paired), (1, 1));
+        assert_eq!(report.retransmissions.seen_before, u64::from(lost));
+    }
+    // One who takes the ports of a connection that came to something opens another.
+    let mut talk = Talk::at_client(20);
+    talk.server(40, 5_000, 0, SYN, 0);
+    assert_eq!(analyse(&Capture::of(&talk.0), Options::default()).connections.total, 2);
+}
+
 /// What MPTCP says of its other paths comes as bare acknowledgements, which say nothing new of this one,
 /// nor that something is missing.
 #[test]
