@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use mendpath::{Connection, ConnectionError, Endpoint, Incoming, ReadError, RecvStream, SendStream};
+use mendpath::{Connection, ConnectionError, Endpoint, Incoming, RecvStream, SendStream};
 use ring::digest;
 use tokio::{
     fs,
@@ -346,12 +346,12 @@ async fn copy(
 ) -> Result<[u8; CHECKSUM_BYTES], Reply> {
     let stalled = |_| Reply::new(Status::TimedOut, "nothing arrived for a minute");
     let broken = |error: io::Error| Reply::new(Status::Failed, io_reason(&error));
-    let lost = |error: ReadError| match error {
+    let lost = |error: io::Error| match error.get_ref().and_then(|cause| cause.downcast_ref()) {
         // It is told to end, or cannot read the file.
-        ReadError::ConnectionLost(ConnectionError::ApplicationClosed { .. }) => {
+        Some(ConnectionError::ApplicationClosed { .. }) => {
             Reply::new(Status::Failed, "the sender has stopped")
         }
-        error => broken(error.into()),
+        _ => broken(error),
     };
     let bar = progress(size, BAR).with_message(name.to_owned());
     let mut hash = digest::Context::new(&digest::SHA256);
@@ -360,7 +360,7 @@ async fn copy(
     while left > 0 {
         let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
         let read = timeout(STALL, receive.read(&mut chunk[..most])).await.map_err(stalled)?;
-        let Some(n) = read.map_err(lost)? else {
+        let Some(n) = read.map_err(|error| lost(error.into()))? else {
             return Err(Reply::new(Status::Damaged, format_args!("{left} bytes are missing")));
         };
         hash.update(&chunk[..n]);
@@ -370,7 +370,7 @@ async fn copy(
     }
     bar.finish_and_clear();
     let mut expected = [0; CHECKSUM_BYTES];
-    timeout(STALL, receive.read_exact(&mut expected)).await.map_err(stalled)?.map_err(broken)?;
+    timeout(STALL, receive.read_exact(&mut expected)).await.map_err(stalled)?.map_err(lost)?;
     if hash.finish().as_ref() != expected {
         return Err(Reply::new(Status::Damaged, "the bytes do not match their SHA-256"));
     }

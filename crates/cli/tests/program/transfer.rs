@@ -69,6 +69,18 @@ fn the_end_of_the_terminal_ends_a_transfer_in_order() {
     }
 }
 
+/// Linux says of this file that it is empty. Its sender stops when all that was announced is there, and only
+/// the checksum is missing.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_sender_that_stops_before_its_checksum_has_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (receiver, invitation) = receiver(&dir);
+    let sender = Process::start(&["send", "--path=127.0.0.1", "/proc/version", &invitation]);
+    assert_eq!(sender.wait(), Some(1));
+    receiver.line_with("the sender has stopped");
+}
+
 /// A sender that has to wait says so, and makes room at once when it is told to end.
 #[test]
 fn a_sender_that_ends_makes_room() {
