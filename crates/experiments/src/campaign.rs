@@ -90,12 +90,17 @@ pub(crate) struct Job {
 }
 
 /// Where in the plan the run of a row is.
-pub(crate) struct Places(BTreeMap<String, usize>);
+pub(crate) struct Places {
+    runs: BTreeMap<String, usize>,
+    metrics: Vec<String>,
+}
 
 impl Places {
-    /// `None` if the plan does not ask for it.
+    /// `None` if the plan does not ask for it, or a value is missing: somebody may have edited the file.
     pub(crate) fn of(&self, row: &Row) -> Option<usize> {
-        self.0.get(&key(&row.point, &row.scheme, &row.version, row.seed)).copied()
+        let whole = row.metrics.iter().map(|(name, _)| name).eq(&self.metrics);
+        let place = *self.runs.get(&key(&row.point, &row.scheme, &row.version, row.seed))?;
+        whole.then_some(place)
     }
 }
 
@@ -216,7 +221,8 @@ impl<'a> Campaign<'a> {
             let (point, version) = (&self.points[job.point], &self.versions[job.point][job.scheme]);
             key(&point.values, &self.plan.schemes[job.scheme].name, version, job.seed)
         };
-        Places(jobs.iter().map(key).zip(0..).collect())
+        let metrics = self.plan.metrics.iter().map(|metric| metric.name.clone()).collect();
+        Places { runs: jobs.iter().map(key).zip(0..).collect(), metrics }
     }
 
     /// Does what is left to do with `threads` threads and answers with all rows (of the shard), in

@@ -336,6 +336,21 @@ fn runs_done_elsewhere_are_kept_as_if_done_here() {
     assert!(campaign.keep(&strange).unwrap_err().to_string().contains("of no run of this plan"));
 }
 
+/// Tables and figures would show nothing in its place, without a word.
+#[test]
+fn a_row_whose_values_were_edited_away_is_run_again() {
+    let plan = Plan::parse("all", PLAN, Scale::Quick).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let campaign = Campaign::new(&plan, folder.path()).unwrap();
+    let rows = campaign.run(2, &|_| {}).unwrap();
+    let kept = std::fs::read_to_string(campaign.journal()).unwrap();
+    let named = format!("[\"{}\",", rows[0].metrics[0].0);
+    assert!(kept.contains(&named));
+    std::fs::write(campaign.journal(), kept.replacen(&named, "[\"other\",", 1)).unwrap();
+    assert_eq!(campaign.left().unwrap().len(), 1);
+    assert_eq!(campaign.run(2, &|_| {}).unwrap(), rows);
+}
+
 /// Names are free text: tables in Markdown stay tables.
 #[test]
 fn names_do_not_break_tables() {
