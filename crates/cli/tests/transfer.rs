@@ -103,6 +103,26 @@ async fn a_folder_that_takes_no_files_is_refused_at_the_start() {
     assert!(refused.ends_with("name another with --out DIR."), "{refused}");
 }
 
+/// A directory is never replaced. That shows before the bytes are sent, not after.
+#[tokio::test]
+async fn a_directory_in_the_place_of_the_file_is_said_at_once() {
+    within(async {
+        let (state, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let to = tempfile::tempdir().unwrap();
+        let receiving = receiver(state.path(), to.path(), true);
+        let file = from.path().join("file");
+        std::fs::write(&file, b"words").unwrap();
+        std::fs::create_dir(to.path().join("file")).unwrap();
+        let error = tokio::select! {
+            sent = send_to(&file, receiving.invitation()) => sent.unwrap_err().to_string(),
+            received = receiving.receive_one() => panic!("{received:?}"),
+        };
+        assert!(error.contains("the receiver says: file is a directory there"), "{error}");
+        assert_eq!(names(to.path()), ["file"], "nothing was stored");
+    })
+    .await;
+}
+
 /// What only the receiving side can put right is not mended by trying again.
 #[tokio::test]
 async fn a_sender_hears_where_something_is_to_be_put_right() {

@@ -285,7 +285,11 @@ impl Shelf {
         if *arrived {
             return Err(Reply::new(Status::TooMany, "another file arrived there first, and it takes one"));
         }
-        if !self.force && fs::symlink_metadata(&path).await.is_ok() {
+        let there = fs::symlink_metadata(&path).await.ok();
+        if self.force && there.as_ref().is_some_and(std::fs::Metadata::is_dir) {
+            return Err(Reply::new(Status::Failed, format_args!("{name} is a directory there")));
+        }
+        if !self.force && there.is_some() {
             return Err(Reply::new(
                 Status::Exists,
                 format_args!("{name} exists there; the receiver needs --force to replace it"),
