@@ -103,7 +103,7 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
     let (wrong, next, retry) = match error {
         ConnectionError::TimedOut => (
             "it does not answer".to_owned(),
-            "Check that `mendpath server` runs there and that its UDP port is open in every firewall",
+            "Check that it runs there and that its UDP port is open in every firewall",
             Retry::Useful,
         ),
         ConnectionError::ApplicationClosed { code, reason }

@@ -156,7 +156,7 @@ async fn a_dead_server() {
         invitation.server.port = silent.local_addr().unwrap().port();
         let mut options = client_options(invitation);
         options.dial.timeout = Duration::from_millis(300);
-        one_line(&failure(options).await, &["does not answer", "Check that `mendpath server` runs there"]);
+        one_line(&failure(options).await, &["does not answer", "Check that it runs there"]);
     })
     .await;
 }
