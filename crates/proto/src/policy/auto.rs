@@ -319,7 +319,8 @@ impl Auto {
         }
         let from = |first| unacked.next_unacked(of.id, first, PacketNumber(u64::MAX));
         let packet = from(silence.next).or_else(|| from(PacketNumber::ZERO))?;
-        Some(RecoveryAction::Reinject { packet, of: of.id, on: of.id })
+        let copy = RecoveryAction::Reinject { packet, of: of.id, on: of.id };
+        Some(paced(copy, of.id, core::slice::from_ref(of)))
     }
 
     /// What the path's task asks for next; `None` if it is over, which is noted, or can get no
@@ -422,7 +423,8 @@ impl RecoveryPolicy for Auto {
             && on == of
             && silence.at.is_some()
         {
-            *silence = Silence { left: silence.left - 1, at: None, next: packet.next(), ..*silence };
+            let left = silence.left.saturating_sub(1);
+            *silence = Silence { left, at: None, next: packet.next(), ..*silence };
             self.reasons.after_silence += u64::from(sent.is_some());
             return;
         }

@@ -368,7 +368,8 @@ fn no_copies_follow_where_they_would_do_harm_or_no_good() {
     let now = Instant::ORIGIN + Duration::from_secs(1);
     let queue = PathSnapshot { expected_rtt: path(0).min_rtt * 2, ..path(0) };
     let full = PathSnapshot { in_flight: path(0).window, ..path(0) };
-    for (path, moved) in [(queue, false), (full, false), (path(0), true)] {
+    let paced = PathSnapshot { pacing_wait: Duration::from_millis(1), ..path(0) };
+    for (path, moved) in [(queue, false), (full, false), (paced, false), (path(0), true)] {
         let mut auto = with_all_protected(path);
         assert_eq!(copies_after_timeout(&mut auto, now, path, moved), []);
     }
