@@ -54,6 +54,7 @@ const MAIN: u32 = 254;
 /// The first of our rules' priorities.
 const PRIORITY: u32 = 28_010;
 const RULES: u32 = 5;
+const LAST_STEP: u32 = RULES - 1;
 /// The table of the kill switch.
 const KILL_SWITCH: &str = "mendpath_kill_switch";
 const UDP: u8 = 17;
@@ -120,7 +121,7 @@ impl Machine {
         }
         with_netlink(async |handle| {
             remove_rules(handle).await?;
-            if machine.plan.no_routes { Ok(()) } else { machine.lead(handle).await }
+            if machine.plan.no_routes { Ok(()) } else { machine.lead(handle, &machine.plan.locals).await }
         })
         .map_err(|error| wrong(("set rules and routes", error)))?;
         if machine.plan.takes_dns() {
@@ -136,7 +137,7 @@ impl Machine {
             return std::future::pending().await;
         }
         tokio::select! {
-            never = locals::follow(self.plan.locals.clone()) => match never {},
+            never = locals::follow(self) => match never {},
             () = watch::set_down() => Failure::new(
                 "the tunnel cannot go on",
                 format_args!("somebody has set the device {NAME} down, and its routes are gone"),
@@ -150,10 +151,11 @@ impl Machine {
         std::mem::take(&mut self.plan.kill_switch)
     }
 
-    async fn lead(&self, handle: &Handle) -> Result<(), rtnetlink::Error> {
+    /// Rules and routes of a machine that has these addresses otherwise, instead of those of before.
+    async fn lead(&self, handle: &Handle, locals: &BTreeSet<IpAddr>) -> Result<(), rtnetlink::Error> {
         let device = links::index(handle, NAME).await?;
         for version in [IpVersion::V4, IpVersion::V6] {
-            let led = self.lead_family(handle, version.clone(), device).await;
+            let led = self.lead_family(handle, version.clone(), device, locals).await;
             match version {
                 IpVersion::V4 => led?,
                 // A machine without it needs none.
@@ -168,6 +170,7 @@ impl Machine {
         handle: &Handle,
         version: IpVersion,
         device: u32,
+        locals: &BTreeSet<IpAddr>,
     ) -> Result<(), rtnetlink::Error> {
         let v4 = matches!(version, IpVersion::V4);
         let any: IpNet = if v4 {
@@ -191,7 +194,7 @@ impl Machine {
         for server in servers.into_iter().filter(|server| server.is_ipv4() == v4) {
             add_rule(handle, Rule { to: Some(server), ..Rule::new(0, MAIN, v4) }).await?;
         }
-        for local in self.plan.locals.iter().filter(|local| local.is_ipv4() == v4) {
+        for local in locals.iter().filter(|local| local.is_ipv4() == v4) {
             add_rule(handle, locals::rule(*local)).await?;
         }
         if self.plan.takes_dns() {
@@ -202,7 +205,7 @@ impl Machine {
         }
         add_rule(handle, Rule { not_default: true, ..Rule::new(2, TABLE, v4) }).await?;
         add_rule(handle, Rule { not_default: true, ..Rule::new(3, MAIN, v4) }).await?;
-        add_rule(handle, Rule::new(4, TABLE, v4)).await
+        add_rule(handle, Rule::new(LAST_STEP, TABLE, v4)).await
     }
 
     /// One atomic change of the packet filter.
@@ -331,6 +334,19 @@ fn is_ours(rule: &RuleMessage) -> bool {
     let ours = PRIORITY..PRIORITY + RULES;
     let mut attributes = rule.attributes.iter();
     attributes.any(|attribute| matches!(attribute, RuleAttribute::Priority(p) if ours.contains(p)))
+}
+
+/// Whether our last rule is there, of IPv4 and of IPv6.
+async fn are_led(handle: &Handle) -> Result<[bool; 2], rtnetlink::Error> {
+    let last = RuleAttribute::Priority(PRIORITY + LAST_STEP);
+    let mut led = [false; 2];
+    for (led, version) in led.iter_mut().zip([IpVersion::V4, IpVersion::V6]) {
+        let mut found = handle.rule().get(version).execute();
+        while let Some(rule) = found.try_next().await? {
+            *led |= rule.attributes.contains(&last);
+        }
+    }
+    Ok(led)
 }
 
 async fn remove_rules_that(

@@ -397,6 +397,30 @@ fn an_address_that_comes_later_stays_out_of_the_tunnel() {
     tunnel.wait().unwrap();
 }
 
+/// As systemd-networkd does when it starts, and whoever tidies up.
+#[test]
+fn rules_that_something_takes_away_come_back() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    let rules = || [ip(&bed, "-4 rule"), ip(&bed, "-6 rule")];
+    let before = rules();
+    for family in ["-4", "-6"] {
+        for priority in 28_010..28_015 {
+            while !ip(&bed, &format!("{family} rule list priority {priority}")).is_empty() {
+                ip(&bed, &format!("{family} rule del priority {priority}"));
+            }
+        }
+        let back = (0..PATIENCE.as_millis() / 20).any(|_| {
+            pause(Duration::from_millis(20));
+            rules() == before
+        });
+        assert!(back, "{:?} instead of {before:?}", rules());
+    }
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
+}
+
 /// As routers have it, whose lines to several providers share one address, and as servers are that
 /// stand behind several ports of one.
 #[test]
