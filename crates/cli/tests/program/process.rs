@@ -28,6 +28,15 @@ impl Process {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_mendpath")).args(args))
     }
 
+    /// Starts it with `args` so that it hears of the end of its terminal: whoever started this test under nohup
+    /// has it ignore that, and what it starts as well.
+    #[cfg(target_os = "linux")]
+    pub fn start_in_terminal(args: &[&str]) -> Self {
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_mendpath")]).args(args);
+        Self::spawn(&mut command)
+    }
+
     /// Starts it with `args` after the shell's `preparation`, such as a lower limit.
     pub fn start_after(preparation: &str, args: &[&str]) -> Self {
         let script = format!("{preparation} && exec \"$0\" \"$@\"");

@@ -8,15 +8,13 @@ use nix::{
 use crate::process::Process;
 
 fn receiver(dir: &tempfile::TempDir) -> (Process, String) {
+    receiver_of(Process::start, dir)
+}
+
+fn receiver_of(start: fn(&[&str]) -> Process, dir: &tempfile::TempDir) -> (Process, String) {
     let (state, out) = (dir.path().join("state"), dir.path().to_str().unwrap());
-    let receiver = Process::start(&[
-        "receive",
-        "--listen=127.0.0.1:0",
-        "--out",
-        out,
-        "--state",
-        state.to_str().unwrap(),
-    ]);
+    let receiver =
+        start(&["receive", "--listen=127.0.0.1:0", "--out", out, "--state", state.to_str().unwrap()]);
     // Two outputs, whose lines may come in any order.
     let [invitation, _] = receiver.lines_with(["mendpath://", "waiting for"]);
     (receiver, invitation)
@@ -46,13 +44,15 @@ fn a_receiver_that_got_nothing_has_not_succeeded() {
 /// A window that is closed, or a login that breaks off, leaves no half of a file, and the other side does
 /// not wait for what has gone.
 #[test]
+#[cfg(target_os = "linux")]
 fn the_end_of_the_terminal_ends_a_transfer_in_order() {
     for of_receiver in [true, false] {
         let (dir, from) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (receiver, invitation) = receiver(&dir);
+        let start = Process::start_in_terminal;
+        let (receiver, invitation) = receiver_of(start, &dir);
         let endless = from.path().join("endless");
         std::fs::File::create(&endless).unwrap().set_len(1 << 40).unwrap();
-        let sender = Process::start(&["send", "--path=127.0.0.1", endless.to_str().unwrap(), &invitation]);
+        let sender = start(&["send", "--path=127.0.0.1", endless.to_str().unwrap(), &invitation]);
         while !has_part(&dir) {
             std::thread::yield_now();
         }
