@@ -252,7 +252,8 @@ mod tests {
         const SIZE: usize = 1 << 20;
         let mut named = tempfile::NamedTempFile::new().unwrap();
         named.write_all(&vec![1; SIZE]).unwrap();
-        named.as_file().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let written = named.as_file().metadata().unwrap().modified().unwrap();
+        named.as_file().set_modified(written - Duration::from_secs(3_600)).unwrap();
         let file = fs::File::open(named.path()).await.unwrap();
         let mut parcel =
             Parcel { file, size: SIZE as u64, name: "file".into(), tried: "cannot send file".into() };
