@@ -141,6 +141,7 @@ type Event<T> = (&'static str, fn(&T) -> bool);
 const EVENTS: &[Event<ConnectionStats>] = &[
     ("~ packet lost", |s| s.packets_lost > 0),
     ("~ copy sent", |s| s.copies_sent > 0),
+    ("~ copy behind the probes of a timeout", |s| s.reasons.after_silence > 0),
     ("~ repair symbol sent", |s| s.repair_symbols_sent > 0),
     ("~ packet rebuilt by the decoder", |s| s.packets_rebuilt > 0),
     ("~ loss mended before it was noticed", |s| s.packets_mended > 0),

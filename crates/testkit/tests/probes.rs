@@ -2,12 +2,11 @@
 
 use mendpath_testkit::response::{Exchange, PathPlan};
 use netsim::{LinkConfig, Loss, Seed, network::Direction};
-use proto::{Dir, PathStats, Side, TransportConfig};
+use proto::{ConnectionStats, Dir, PathStats, Side, TransportConfig};
 use units::{BitRate, Duration, LossRate};
 
-/// What one side sends in 20 seconds in which nothing arrives.
+/// What one side sends in 20 seconds in which nothing arrives, copies left out.
 struct Silence {
-    /// Copies left out.
     packets: u64,
     bytes: u64,
 }
@@ -21,17 +20,24 @@ fn silence(of: Side) -> Silence {
         exchange.lose(0, direction, Seed(2), &everything);
     }
     let id = if of == Side::Client { exchange.client } else { exchange.server };
-    let stats = |exchange: &Exchange| -> PathStats { exchange.world.connection(id).paths().remove(0) };
-    let before = stats(&exchange);
+    let stats = |exchange: &Exchange| -> (PathStats, ConnectionStats) {
+        let connection = exchange.world.connection(id);
+        (connection.paths().remove(0), connection.stats())
+    };
+    let (path_before, before) = stats(&exchange);
     exchange.world.with(id, |c, _| {
         let stream = c.open(Dir::Uni).expect("a stream may be opened");
         assert_eq!(c.write(stream, b"is anybody there?"), Ok(17));
     });
     let end = exchange.world.now() + Duration::from_secs(20);
     exchange.world.run_until(end);
-    let after = stats(&exchange);
-    let packets = after.packets_sent - before.packets_sent - (after.copies_sent - before.copies_sent);
-    Silence { packets, bytes: after.bytes_sent - before.bytes_sent }
+    let (path, after) = stats(&exchange);
+    let copies = after.copies_sent - before.copies_sent;
+    let bytes_of_copies = after.recovery_bytes_sent - before.recovery_bytes_sent;
+    Silence {
+        packets: path.packets_sent - path_before.packets_sent - copies,
+        bytes: path.bytes_sent - path_before.bytes_sent - bytes_of_copies,
+    }
 }
 
 /// A server that followed the client to another address may owe an answer that it may not send

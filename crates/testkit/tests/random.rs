@@ -67,6 +67,7 @@ fn random_scenarios() {
     let rare = [
         "~ packet rebuilt by the decoder",
         "~ loss mended before it was noticed",
+        "~ copy behind the probes of a timeout",
         "~ packet unprotected for want of memory",
         "~ path suspected (probe timeout)",
         "~ path resumed",

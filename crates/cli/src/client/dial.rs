@@ -244,34 +244,49 @@ async fn reach(options: &DialOptions, host: &Target) -> Result<Reached, (Failure
     first_address(options, host, resolve(host).await?).await
 }
 
-/// Begins with the first address and adds the next one when it fails or hesitates; the first
-/// handshake to finish wins. A name may have addresses where nobody answers, such as those of a family
-/// that leads nowhere from here.
+/// The first of the addresses to finish a handshake. A name may have addresses where nobody answers, such
+/// as those of a family that leads nowhere from here.
 async fn first_address(
     options: &DialOptions,
     host: &Target,
     addresses: Vec<SocketAddr>,
 ) -> Result<Reached, (Failure, Retry)> {
     let shared = Arc::new((options.clone(), host.clone()));
-    let mut waiting = addresses.into_iter();
+    let attempt = |server| {
+        let shared = shared.clone();
+        async move { dial_address(&shared.0, &shared.1, server).await }
+    };
+    first_to_answer(addresses, ADDRESS_STAGGER, attempt).await
+}
+
+/// Begins with the first of the candidates, of which there is one at least, and adds the next one when an
+/// attempt fails or hesitates; the first to succeed wins. What would not be better with another ends it.
+async fn first_to_answer<C, T, A>(
+    candidates: Vec<C>,
+    stagger: Duration,
+    attempt: impl Fn(C) -> A,
+) -> Result<T, (Failure, Retry)>
+where
+    T: Send + 'static,
+    A: Future<Output = Result<T, (Failure, Retry)>> + Send + 'static,
+{
+    let mut waiting = candidates.into_iter();
     let mut attempts = JoinSet::new();
     let mut last = None;
     loop {
-        if let Some(server) = waiting.next() {
-            let shared = shared.clone();
-            attempts.spawn(async move { dial_address(&shared.0, &shared.1, server).await });
+        if let Some(candidate) = waiting.next() {
+            attempts.spawn(attempt(candidate));
         } else if attempts.is_empty() {
-            return Err(last.expect("there was an address"));
+            return Err(last.expect("there was a candidate"));
         }
-        let hesitation = pause(if waiting.len() > 0 { ADDRESS_STAGGER } else { options.timeout });
         tokio::select! {
             Some(finished) = attempts.join_next() => match finished {
-                Ok(Ok(reached)) => return Ok(reached),
+                Ok(Ok(answered)) => return Ok(answered),
                 Ok(Err((failure, retry))) if !retry.is_worth_it(false) => return Err((failure, retry)),
                 Ok(Err(failed)) => last = Some(failed),
                 Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
             },
-            () = hesitation => {}
+            () = pause(stagger), if waiting.len() > 0 => {}
         }
     }
 }
@@ -341,8 +356,7 @@ async fn dial_address(
     Ok(Reached { connection, first_path, server })
 }
 
-/// Starts with the first path and adds the next one when it fails or hesitates; the first handshake
-/// to finish wins.
+/// The first of the paths over which a handshake finishes.
 async fn first_answer(
     options: &DialOptions,
     host: &Target,
@@ -358,60 +372,29 @@ async fn first_answer(
             Retry::Useful,
         )
     })?;
-    let mut waiting = paths.into_iter();
-    let mut attempts = JoinSet::new();
-    let mut last = None;
-    loop {
-        if let Some(path) = waiting.next() {
-            let (endpoint, config) = (endpoint.clone(), config.clone());
-            attempts.spawn(async move { attempt(&endpoint, &config, path, server).await });
-        } else if attempts.is_empty() {
-            return Err(last.expect("there was a path"));
-        }
-        let hesitation = pause(if waiting.len() > 0 { STAGGER } else { options.timeout });
-        tokio::select! {
-            Some(finished) = attempts.join_next() => match finished {
-                Ok(Ok(connected)) => return Ok(connected),
-                Ok(Err(AttemptError::Local(failure))) => last = Some((failure, Retry::Useful)),
-                Ok(Err(AttemptError::Connection(error))) => {
-                    let failed = explain(&error, host);
-                    if !failed.1.is_worth_it(false) {
-                        return Err(failed);
-                    }
-                    last = Some(failed);
-                }
-                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-            },
-            () = hesitation => {}
-        }
-    }
-}
-
-enum AttemptError {
-    Local(Failure),
-    Connection(ConnectionError),
+    let attempt = |path| {
+        let (endpoint, config, host) = (endpoint.clone(), config.clone(), host.clone());
+        async move { attempt(&endpoint, &config, &host, path, server).await }
+    };
+    first_to_answer(paths, STAGGER, attempt).await
 }
 
 async fn attempt(
     endpoint: &Endpoint,
     config: &ClientConfig,
+    host: &Target,
     path: WantedPath,
     server: SocketAddr,
-) -> Result<(Connection, WantedPath), AttemptError> {
+) -> Result<(Connection, WantedPath), (Failure, Retry)> {
     debug!(%path, %server, "connecting");
     let connecting =
         endpoint.connect_via(config, &path.options(), server, CERTIFICATE_NAME).map_err(|error| {
             let tried = format!("cannot connect to {server} over {path}");
-            AttemptError::Local(Failure::new(
-                tried,
-                error,
-                "Choose another path with --path, or leave it out",
-            ))
+            let next = "Choose another path with --path, or leave it out";
+            (Failure::new(tried, error, next), Retry::Useful)
         })?;
-    match connecting.await {
-        Ok(connection) => Ok((connection, path)),
-        Err(error) => Err(AttemptError::Connection(error)),
-    }
+    let connection = connecting.await.map_err(|error| explain(&error, host))?;
+    Ok((connection, path))
 }
 
 /// Shows the token on a connection of its own; the reply's stream is the control stream.

@@ -237,19 +237,26 @@ async fn silence_ends_it_and_traffic_does_not() {
 
 const PATIENCE: Patience = Patience { idle: Duration::from_secs(3_600), left: Duration::from_secs(60) };
 
+/// The program says 128 bytes, of which the host takes eight six times, and then no more.
+async fn takes_slowly(
+    program: &mut (impl AsyncWrite + Unpin),
+    host: &mut (impl AsyncRead + Unpin),
+    rest: Duration,
+) {
+    program.write_all(&[1; 128]).await.unwrap();
+    for _ in 0..6 {
+        sleep_until(Instant::now() + rest).await;
+        host.read_exact(&mut [0; 8]).await.unwrap();
+    }
+    pending().await
+}
+
 /// Of a program that has closed, and a host that takes some of it now and then.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_is_there_for_as_long_as_it_is_taken() {
     let ((mut host, one, _), (mut program, (read, write), code)) = (side(), side());
     let start = Instant::now();
-    let takes = async {
-        program.write_all(&[1; 128]).await.unwrap();
-        for _ in 0..6 {
-            sleep_until(Instant::now() + Duration::from_secs(50)).await;
-            host.read_exact(&mut [0; 8]).await.unwrap();
-        }
-        std::future::pending::<()>().await;
-    };
+    let takes = takes_slowly(&mut program, &mut host, Duration::from_secs(50));
     let splice = async { splice(one, (Left(read, FarEnd::Complete), write), PATIENCE, &()).await };
     let summary = tokio::select! { summary = splice => summary, () = takes => unreachable!() };
     let Ended::Broken(error) = summary.ended else { panic!("{summary:?}") };
@@ -278,14 +285,7 @@ async fn who_takes_nothing_while_somebody_is_there_has_an_hour() {
 async fn what_who_has_broken_off_said_is_there_for_as_long_as_it_is_taken() {
     let ((mut program, (read, write), code), (mut host, other, other_code)) = (side(), side());
     let start = Instant::now();
-    let takes = async {
-        program.write_all(&[1; 128]).await.unwrap();
-        for _ in 0..6 {
-            sleep_until(Instant::now() + Duration::from_secs(20)).await;
-            host.read_exact(&mut [0; 8]).await.unwrap();
-        }
-        std::future::pending::<()>().await;
-    };
+    let takes = takes_slowly(&mut program, &mut host, Duration::from_secs(20));
     let splice = async { splice((Broken(read), write), other, PATIENCE, &()).await };
     let summary = tokio::select! { summary = splice => summary, () = takes => unreachable!() };
     let Ended::Broken(error) = summary.ended else { panic!("{summary:?}") };

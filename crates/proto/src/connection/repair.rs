@@ -189,17 +189,11 @@ impl Repair {
         if self.kept_bytes + plaintext.len() as u64 > self.config.source_memory {
             return None;
         }
-        let mut buffer = self.buffer();
+        let mut buffer = self.free.pop().unwrap_or_default();
+        buffer.clear();
         buffer.extend_from_slice(plaintext);
         self.kept_bytes += plaintext.len() as u64;
         Some(buffer)
-    }
-
-    /// An empty buffer for a plaintext.
-    pub(super) fn buffer(&mut self) -> Vec<u8> {
-        let mut buffer = self.free.pop().unwrap_or_default();
-        buffer.clear();
-        buffer
     }
 
     /// Takes a kept plaintext back.
@@ -208,13 +202,9 @@ impl Repair {
             return;
         }
         self.kept_bytes = self.kept_bytes.saturating_sub(payload.len() as u64);
-        self.give_back(payload);
-    }
-
-    fn give_back(&mut self, buffer: Vec<u8>) {
         // Idle connections do not hold on to the buffers of their busiest moment.
         if self.free.len() < 64 {
-            self.free.push(buffer);
+            self.free.push(payload);
         }
     }
 
@@ -231,12 +221,9 @@ impl Repair {
         self.symbols.get(&path)
     }
 
-    /// Codes a new block, which replaces the path's last one. Its sources are in buffers of ours.
-    pub(crate) fn encode(&mut self, path: PathId, members: &[u64], sources: Vec<Vec<u8>>, count: u8) -> bool {
-        let plaintexts: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-        let coded = self.symbols.get_or_default(path).encode(members, &plaintexts, count);
-        sources.into_iter().for_each(|buffer| self.give_back(buffer));
-        coded
+    /// Codes a new block, which replaces the path's last one.
+    pub(crate) fn encode(&mut self, path: PathId, members: &[u64], sources: &[&[u8]], count: u8) -> bool {
+        self.symbols.get_or_default(path).encode(members, sources, count)
     }
 
     pub(crate) fn forget_path(&mut self, path: PathId) {

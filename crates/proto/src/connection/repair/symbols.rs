@@ -65,16 +65,18 @@ impl Connection {
                 packet.on_coded();
             }
         }
-        let mut sources: Vec<Vec<u8>> = Vec::with_capacity(members.len());
+        // One behind the other: this is no connection's memory for longer than coding takes.
+        let (mut plaintexts, mut ends) = (Vec::new(), Vec::with_capacity(members.len()));
         for packet in members.iter().filter_map(|number| path.sent().get(*number)) {
-            let mut plaintext = self.repair.buffer();
-            packet.source.write_plaintext(&packet.frames.streams.ranges, &self.streams, &mut plaintext);
-            sources.push(plaintext);
+            packet.source.write_plaintext(&packet.frames.streams.ranges, &self.streams, &mut plaintexts);
+            ends.push(plaintexts.len());
         }
+        let starts = core::iter::once(&0).chain(&ends);
+        let sources: Vec<&[u8]> = starts.zip(&ends).map(|(start, end)| &plaintexts[*start..*end]).collect();
         // As many symbols as the policy may ever ask for.
         let most = fec::MAX_BLOCK - members.len().min(fec::MAX_SOURCES);
         let count = usize::from(self.config.repair.m_max).max(usize::from(block.m)).min(most) as u8;
-        !members.is_empty() && self.repair.encode(of, &members, sources, count)
+        !members.is_empty() && self.repair.encode(of, &members, &sources, count)
     }
 
     /// Those of the block's packets whose plaintexts can be made and whose numbers lie close enough
