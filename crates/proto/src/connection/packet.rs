@@ -165,7 +165,7 @@ impl Connection {
         }
         let padded = builder.pad_to.saturating_sub(TAG_LEN).max(shortest);
         out.resize(out.len().max(padded), 0);
-        let source = self.keep_source(&builder, purpose, &out[at.payload..], builder.data_end == out.len());
+        let source = self.keep_source(&builder, purpose, out);
         let guarded = self.guard(now, &mut builder, &out[at.payload..]);
         self.observe_sent(now, &builder, purpose, out.len() + TAG_LEN - at.start, &out[at.payload..]);
         if !self.seal(&builder, out) {
@@ -207,20 +207,15 @@ impl Connection {
         !worn_out && crypto::seal(keys, builder.path, builder.number, out, &builder.at).is_ok()
     }
 
-    /// Keeps what coding needs of a packet that it may have to protect.
-    fn keep_source(
-        &mut self,
-        builder: &PacketBuilder,
-        purpose: PacketPurpose,
-        plaintext: &[u8],
-        ends_with_data: bool,
-    ) -> Source {
+    /// Keeps what coding needs of a packet that it may have to protect, and that is about to be sealed.
+    fn keep_source(&mut self, builder: &PacketBuilder, purpose: PacketPurpose, out: &[u8]) -> Source {
         let wanted = purpose == PacketPurpose::Data && builder.frames.carries_data();
         if !wanted || !self.repair.keeps_sources() || builder.level != Level::OneRtt {
             return Source::Nothing;
         }
+        let plaintext = &out[builder.at.payload..];
         if self.repair.codes_later()
-            && ends_with_data
+            && builder.data_end == out.len()
             && let [range] = builder.frames.streams.ranges[..]
             && let Some(head) = Source::head(&plaintext[..plaintext.len() - range.len as usize])
         {
