@@ -1,6 +1,8 @@
 //! Horizontal bars with names.
 
-use plotters::{coord::ranged1d::SegmentValue, prelude::*};
+use std::ops::Range;
+
+use plotters::{coord::ranged1d::SegmentValue, prelude::*, style::text_anchor::{HPos, Pos, VPos}};
 
 use crate::{
     Axis, Picture, Size,
@@ -8,6 +10,9 @@ use crate::{
     dress::{self, AXIS, GRID, TEXT, fill},
     whisker::{Along, CAP, Whisker},
 };
+
+/// Pixels around a picture.
+const MARGIN: i32 = 8;
 
 /// A bar.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -62,20 +67,22 @@ impl Bars<'_> {
         let root = SVGBackend::with_string(svg, (size.width, self.height(size))).into_drawing_area();
         let text = ("sans-serif", size.text, &TEXT).into_text_style(&root);
         let mut chart = ChartBuilder::on(&root)
-            .margin(8)
+            .margin(MARGIN)
             .margin_right(22)
             .x_label_area_size(self.x.area.unwrap_or(42))
             .y_label_area_size(self.names)
             .build_cartesian_2d(self.x.range.0..self.x.range.1, (1..rows).into_segmented())?;
         let label = self.x.label;
+        let (axis, _) = chart.plotting_area().get_pixel_range();
+        let place = (title_centre(axis, self.x.title, size), self.height(size) as i32 - MARGIN);
+        let centred = text.pos(Pos::new(HPos::Center, VPos::Bottom));
+        root.draw_text(self.x.title, &centred, place)?;
         chart
             .configure_mesh()
             .disable_y_mesh()
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
             .axis_style(AXIS)
-            .x_desc(self.x.title)
-            .axis_desc_style(text.clone())
             .label_style(text)
             .x_labels(self.x.labels.unwrap_or(5))
             .y_labels(rows + 1)
@@ -101,5 +108,26 @@ impl Bars<'_> {
         }
         root.present()?;
         Ok(())
+    }
+}
+
+/// Where the axis' title has its middle: below that of the axis, unless the picture would end before the
+/// title does.
+fn title_centre(axis: Range<i32>, title: &str, size: Size) -> i32 {
+    let width = title.chars().count() as i32 * size.text * 3 / 7;
+    axis.start.midpoint(axis.end).min(size.width as i32 - MARGIN - width / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sheet::PANEL;
+
+    #[test]
+    fn a_title_longer_than_its_axis_ends_within_the_picture() {
+        let centre = |title: &str| title_centre(256..438, title, PANEL);
+        assert_eq!(centre("time (ms)"), 347);
+        let long = "99th percentile of completion times (ms)";
+        assert!(centre(long) < 347 && centre(long) + long.len() as i32 * 6 / 2 < 460, "{}", centre(long));
     }
 }
