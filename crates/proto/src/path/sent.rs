@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use recovery::slp_arbiter::Marks;
-use smallvec::SmallVec;
+use thin_vec::ThinVec;
 use units::Instant;
 
 use super::{received::Told, source::Source};
@@ -87,12 +87,12 @@ pub(crate) enum ControlFrame {
     },
 }
 
-/// Everything retransmittable that a packet carried.
+/// Everything retransmittable that a packet carried. What few packets carry takes a pointer in the others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SentFrames {
     pub(crate) streams: SentStreamFrames,
-    pub(crate) crypto: SmallVec<[CryptoRange; 1]>,
-    pub(crate) control: Vec<ControlFrame>,
+    pub(crate) crypto: ThinVec<CryptoRange>,
+    pub(crate) control: ThinVec<ControlFrame>,
     /// What the ACK in this packet told, and of which path.
     pub(crate) told: Option<(PathId, Told)>,
     /// The packet that this one is a recovery copy of.
@@ -141,6 +141,9 @@ pub(crate) struct SentPacket {
     /// The mark that it left with.
     pub(super) ecn: Option<Ecn>,
 }
+
+// A window's worth of them is held for each connection that sends.
+const _: () = assert!(size_of::<SentPacket>() <= 208);
 
 impl SentPacket {
     /// A full data packet that carries nothing in particular.

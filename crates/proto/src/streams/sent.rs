@@ -2,6 +2,7 @@
 //! bytes.
 
 use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 use crate::wire::{Dir, StreamId};
 
@@ -77,7 +78,7 @@ pub struct SentStreamFrames {
     /// The stream data.
     pub ranges: SmallVec<[StreamRange; 1]>,
     /// The control frames.
-    pub control: Vec<StreamControl>,
+    pub control: ThinVec<StreamControl>,
     /// Whether some of the data was sent for the first time.
     pub fresh: bool,
     /// Whether new data in it was all that the application had written to its stream so far.
