@@ -181,7 +181,8 @@ impl Clock {
         !goes_back && !told && acked > self.again_to
     }
 
-    /// The sender gives nothing up any more once it knows that the timeout was needless.
+    /// The sender gives nothing up any more once it knows that the timeout was needless and acts on it: it
+    /// sends new data, or waits to be told what is lost.
     fn take_back(&mut self, at: Instant, measured: &Measured) {
         if self.taken_back.is_some_and(|heard| heard <= at - soonest(measured.near.0)) {
             (self.recover, self.taken_back) = (None, None);
@@ -241,7 +242,9 @@ impl Clock {
             self.repaired = Some(at);
             return Class::Timeout;
         }
-        self.take_back(at, measured);
+        if self.missed.back().is_some_and(|(_, latest)| self.taken_back.is_some_and(|heard| *latest > heard)) {
+            self.take_back(at, measured);
+        }
         let acked = self.known(at, measured).map_or(0, |train| train.acked);
         let first = again.start <= acked;
         let given_up = self.recover.is_some_and(|recover| again.start < recover);
@@ -275,7 +278,7 @@ impl Clock {
             }
             _ if given_up => {
                 self.again_to = self.again_to.max(again.end);
-                self.tries = 0;
+                (self.tries, self.taken_back) = (0, None);
                 Class::GoBackN
             }
             _ => Class::Fast,

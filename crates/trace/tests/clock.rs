@@ -341,6 +341,21 @@ fn who_hears_that_a_timeout_was_needless_does_not_go_back() {
     assert_eq!(talk.classes(), expected);
 }
 
+/// Not every sender takes a timeout back: one that goes back at once, at the same acknowledgement, does not.
+#[test]
+fn who_goes_back_although_a_timeout_was_needless_goes_back() {
+    let mut talk = Talk::at_server(50);
+    // Of these, 0 and 4 are lost, and nothing tells of the others: the receiver cannot, or is not heard.
+    talk.data(50, 0, 7);
+    talk.data(400, 0, 0);
+    talk.ack(450, 4);
+    talk.data(450, 4, 5);
+    talk.ack(500, 8);
+    talk.data(500, 6, 6);
+    talk.ack(550, 8);
+    assert_eq!(talk.classes(), [Class::Timeout, Class::GoBackN, Class::GoBackN, Class::GoBackN]);
+}
+
 /// A duplicate is reported before what else arrived. That the timer had reason to send something is said
 /// behind it.
 #[test]
