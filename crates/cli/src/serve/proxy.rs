@@ -82,9 +82,11 @@ impl Backend {
             let request = framed(request, &progress).await;
             let again = again(&request, &progress);
             let asking = async {
-                match (client.request(request).await, again) {
-                    (Err(error), Some(again)) if is_hangup(&error) => afresh.request(again).await,
-                    (answer, _) => answer,
+                // A kept connection may just be closing, and then nobody knows what was made of it.
+                let Some(again) = again else { return afresh.request(request).await };
+                match client.request(request).await {
+                    Err(error) if is_hangup(&error) => afresh.request(again).await,
+                    answer => answer,
                 }
             };
             match (in_time(asking, &progress).await, socket) {

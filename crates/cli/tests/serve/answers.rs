@@ -92,9 +92,10 @@ async fn nobody_gets_a_tunnel_to_the_server_behind() {
     assert_eq!(code(&rest(&mut client).await), "400");
 }
 
-/// It has been idle for too long, as the server behind finds while the next request is on its way.
+/// It has been idle for too long, as the server behind finds while the next request is on its way. What may
+/// be asked twice is; the rest goes by a connection of its own.
 #[tokio::test]
-async fn what_may_be_asked_twice_is_when_a_kept_connection_is_closed() {
+async fn no_request_is_lost_where_a_kept_connection_is_closed() {
     let (listener, address) = behind().await;
     let (heard, mut requests) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -112,18 +113,17 @@ async fn what_may_be_asked_twice_is_when_a_kept_connection_is_closed() {
         }
     });
     let mut client = connect(address, "http/1.1").await;
-    for (request, status, heard) in [
-        ("GET / HTTP/1.1\r\nX: 1\r\n", "200", 1),
-        ("GET / HTTP/1.1\r\nX: 2\r\n", "200", 2),
-        ("GET / HTTP/1.1\r\nX: 3\r\n", "200", 1),
-        ("POST / HTTP/1.1\r\nContent-Length: 0\r\n", "502", 1),
+    for (request, heard) in [
+        ("GET / HTTP/1.1\r\nx: 1\r\n", 1),
+        ("GET / HTTP/1.1\r\nx: 2\r\n", 2),
+        ("GET / HTTP/1.1\r\nx: 3\r\n", 1),
+        ("POST / HTTP/1.1\r\nx: 4\r\nContent-Length: 0\r\n", 1),
     ] {
         client.write_all(format!("{request}Host: localhost\r\n\r\n").as_bytes()).await.unwrap();
         let head = fields(&mut client).await;
-        assert_eq!(code(head.as_bytes()), status, "{request}");
-        let length = if status == "200" { 4 } else { 44 };
-        client.read_exact(&mut vec![0; length]).await.unwrap();
-        let number = request.split_once("X: ").map_or("POST", |(_, number)| number.trim());
+        assert_eq!(code(head.as_bytes()), "200", "{request}");
+        client.read_exact(&mut [0; 4]).await.unwrap();
+        let number = &request[request.find("x: ").unwrap()..][..4];
         for _ in 0..heard {
             let asked = requests.recv().await.unwrap();
             assert!(asked.contains(number), "{asked}");
