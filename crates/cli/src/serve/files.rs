@@ -20,7 +20,7 @@ use headers::HeaderMap;
 use http_body_util::Either;
 use hyper::{
     Method, Response, StatusCode, Uri,
-    header::{ALLOW, HeaderValue, LOCATION, RANGE, RETRY_AFTER},
+    header::{ALLOW, HeaderValue, LOCATION, RANGE},
 };
 use percent_encoding::percent_decode_str;
 use rustix::io::Errno;
@@ -38,15 +38,13 @@ pub(super) use self::{
     codings::takes_gzip,
     memory::{Figures, Memory},
 };
-use super::site::{SiteBody, text};
-use crate::{accounts::now, descriptors};
+use super::site::{SiteBody, busy, text};
+use crate::accounts::now;
 
 /// The one hidden directory that is there (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
 /// What stands for its directory.
 const INDEX: &str = "index.html";
-/// When a client may ask again where something is scarce, in seconds.
-const SOON: &str = "1";
 /// Answers requests for files.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
@@ -237,14 +235,7 @@ fn is_absence(error: &Error) -> bool {
 /// search engines would believe.
 fn unreadable(error: &Error) -> Response<SiteBody> {
     warn!(%error, "a file cannot be read");
-    descriptors::tell_of_shortage(error, "browsers have to ask again");
-    let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error);
-    if !error.raw_os_error().is_some_and(|error| scarce.contains(&error)) {
-        return text(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be read.\n");
-    }
-    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, "The server is busy.\n");
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(SOON));
-    response
+    busy(error).unwrap_or_else(|| text(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be read.\n"))
 }
 
 /// Sends a browser to the directory's own name, below which its links are right.
@@ -275,7 +266,9 @@ mod tests {
     use std::{os::unix::fs::symlink, time::Duration};
 
     use http_body_util::BodyExt as _;
-    use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+    use hyper::header::{
+        ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER,
+    };
 
     use super::{memory::Limits, *};
 

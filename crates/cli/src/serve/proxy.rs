@@ -28,9 +28,9 @@ use self::{
     behind::{Connector, hearing_out},
     sent::{Progress, Sent},
 };
-use super::site::{Answer, SiteBody, boxed, text};
+use super::site::{Answer, SiteBody, boxed, busy, text};
 use super::websocket::{WebSocket, keep_upgrade};
-use crate::{descriptors, hop_by_hop::strip};
+use crate::hop_by_hop::strip;
 
 /// For a connection to the server behind.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -222,9 +222,9 @@ fn switch_or_carry(mut response: Response<Incoming>, socket: Option<WebSocket>) 
 /// cannot answer.
 fn failure(error: &Error, progress: &Progress) -> Response<SiteBody> {
     debug!(%error, "the server behind does not answer");
-    causes(error)
-        .filter_map(|cause| cause.downcast_ref())
-        .for_each(|error| descriptors::tell_of_shortage(error, "requests fail that wait"));
+    if let Some(busy) = causes(error).filter_map(|cause| cause.downcast_ref()).find_map(busy) {
+        return busy;
+    }
     match progress.fault() {
         Some(StatusCode::REQUEST_TIMEOUT) => {
             text(StatusCode::REQUEST_TIMEOUT, "Nothing more of the request's body came.\n")

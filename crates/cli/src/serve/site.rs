@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     error::Error,
     future::Future,
+    io,
     net::SocketAddr,
     pin::Pin,
     sync::Arc,
@@ -15,9 +16,10 @@ use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper::{
     Request, Response, StatusCode, Version,
     body::Body,
-    header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue},
+    header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue, RETRY_AFTER},
 };
 use mendpath_h3::EarlyData;
+use rustix::io::Errno;
 use tokio::signal::unix::Signal;
 use tower::Service;
 
@@ -31,6 +33,7 @@ use super::{
 };
 use crate::{
     accounts::now,
+    descriptors,
     failure::{Failure, io_reason},
 };
 
@@ -42,6 +45,8 @@ pub(super) type Answer = Pin<Box<dyn Future<Output = Response<SiteBody>> + Send>
 
 /// How long browsers remember that HTTP/3 is there, in seconds.
 const REMEMBER: u32 = 86_400;
+/// When a client may ask again where something is scarce, in seconds.
+const SOON: &str = "1";
 
 /// Answers requests.
 pub(super) struct Site {
@@ -199,6 +204,17 @@ pub(super) fn text(status: StatusCode, words: &'static str) -> Response<SiteBody
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
+}
+
+/// The answer if an error comes from what is scarce at the moment: open files, or memory.
+pub(super) fn busy(error: &io::Error) -> Option<Response<SiteBody>> {
+    descriptors::tell_of_shortage(error, "browsers have to ask again");
+    let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    Errno::from_io_error(error).filter(|error| scarce.contains(error)).map(|_| {
+        let mut response = text(StatusCode::SERVICE_UNAVAILABLE, "The server is busy.\n");
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(SOON));
+        response
+    })
 }
 
 /// A request's body in the form that the site takes.

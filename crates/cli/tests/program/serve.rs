@@ -112,6 +112,27 @@ fn a_shortage_of_open_files_is_told() {
     end(server);
 }
 
+/// The server behind is there, and is not to blame: caches and browsers may ask again.
+#[test]
+fn a_request_that_finds_no_open_file_for_the_server_behind_may_come_again() {
+    let behind = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", behind.local_addr().unwrap());
+    let server = Process::start_after("ulimit -n 64", &["serve", "--proxy", &url, "--listen=127.0.0.1:0"]);
+    let address = server.address_after("HTTP/3 on UDP ");
+    let mut client = connect(address);
+    while client.conn.is_handshaking() {
+        client.conn.complete_io(&mut client.sock).unwrap();
+    }
+    let _browsers: Vec<_> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
+    server.line_with("browsers' connections wait");
+    client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = client.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 1"), "{answer}");
+    end(server);
+}
+
 /// A client by TLS and TCP.
 fn connect(server: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
     let tls = Arc::new(trusting("http/1.1"));
