@@ -124,7 +124,7 @@ fn read(chain: &Path, key: &Path) -> Result<CertifiedKey, Failure> {
     let bytes = File::open(chain).and_then(plans::whole).map_err(|error| failed(io_reason(&error)))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
-        .map_err(|error| failed(error.to_string()))?;
+        .map_err(|error| failed(not_pem(&error)))?;
     if certificates.is_empty() {
         return Err(failed("there is none in it".into()));
     }
@@ -148,10 +148,18 @@ fn read_key(file: &Path) -> Result<Arc<dyn SigningKey>, Failure> {
             failed("it is encrypted, and nobody is there to be asked (`openssl pkey` decrypts it)")
         }
         pem::Error::NoItemsFound => failed("there is none in it"),
-        error => failed(&error.to_string()),
+        error => failed(&not_pem(&error)),
     })?;
     let usable = "it is none of RSA (2,048 to 4,096 bits), ECDSA (P-256, P-384) and Ed25519";
     provider().key_provider.load_private_key(key).map_err(|_| failed(usable))
+}
+
+fn not_pem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "it ends before its last section does".into(),
+        pem::Error::IllegalSectionStart { .. } => "a section of it does not begin as one".into(),
+        other => other.to_string(),
+    }
 }
 
 fn cannot_use(what: &str, file: &Path, wrong: String) -> Failure {
@@ -200,6 +208,16 @@ mod tests {
             (&*certificate, private(&identity), None),
             ("", private(&identity), Some("chain.pem: there is none in it")),
             (&certificate, private(&other), Some("chain.pem: it is of another key than that in")),
+            (
+                &certificate[..99],
+                private(&identity),
+                Some("chain.pem: it ends before its last section does."),
+            ),
+            (
+                &certificate,
+                "-----BEGIN PRIV\n".to_owned(),
+                Some("key.pem: a section of it does not begin as one."),
+            ),
             (&certificate, String::new(), Some("key.pem: there is none in it")),
             (&certificate, pem("PRIVATE KEY", b"P-521"), Some("key.pem: it is none of RSA")),
             (&certificate, pem("ENCRYPTED PRIVATE KEY", b"?"), Some("key.pem: it is encrypted")),
