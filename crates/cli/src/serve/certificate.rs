@@ -5,7 +5,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -24,6 +24,7 @@ use mendpath::{
 };
 use tokio::signal::unix::Signal;
 
+use super::files::State;
 use crate::{
     console::say,
     failure::{Failure, io_reason},
@@ -35,10 +36,26 @@ const LOOK: Duration = Duration::from_secs(5);
 /// What the server shows of itself.
 #[derive(Debug)]
 pub(super) struct Certificate {
-    files: Option<(PathBuf, PathBuf)>,
+    files: Option<Files>,
     current: Mutex<Arc<CertifiedKey>>,
     /// The hash of a key that was made for this run.
     hash: Option<String>,
+}
+
+/// Where it comes from.
+#[derive(Debug)]
+struct Files {
+    chain: PathBuf,
+    key: PathBuf,
+    /// As they were before they were read for the first time.
+    at_first: [Option<State>; 2],
+}
+
+impl Files {
+    fn new((chain, key): (PathBuf, PathBuf)) -> Self {
+        let at_first = [state(&chain), state(&key)];
+        Self { chain, key, at_first }
+    }
 }
 
 impl Certificate {
@@ -47,8 +64,9 @@ impl Certificate {
     /// # Errors
     /// If the files cannot be used.
     pub(super) fn new(files: Option<(PathBuf, PathBuf)>) -> Result<Self, Failure> {
+        let files = files.map(Files::new);
         let (key, hash) = match &files {
-            Some((chain, key)) => (read(chain, key)?, None),
+            Some(Files { chain, key, .. }) => (read(chain, key)?, None),
             None => {
                 let (key, hash) = self_signed()?;
                 (key, Some(hash))
@@ -75,15 +93,14 @@ impl Certificate {
     /// Reads the files again whenever they change or `hangup` comes. Files that cannot be used leave
     /// what is there.
     pub(super) async fn watch(&self, mut hangup: Option<Signal>) -> Infallible {
-        let Some((chain, key)) = &self.files else {
+        let Some(Files { chain, key, at_first }) = &self.files else {
             while let Some(signal) = &mut hangup {
                 signal.recv().await;
                 say("the certificate was made for this run and stays as it is");
             }
             return std::future::pending().await;
         };
-        let changed = || [modified(chain), modified(key)];
-        let mut seen = changed();
+        let mut seen = *at_first;
         loop {
             let asked = async {
                 match &mut hangup {
@@ -95,7 +112,8 @@ impl Certificate {
                 () = asked => true,
                 () = crate::backoff::pause(LOOK) => false,
             };
-            let now = changed();
+            // Before they are read: what changes meanwhile is seen the next time.
+            let now = [state(chain), state(key)];
             if !forced && now == seen {
                 continue;
             }
@@ -111,8 +129,8 @@ impl Certificate {
     }
 }
 
-fn modified(file: &Path) -> Option<SystemTime> {
-    std::fs::metadata(file).and_then(|about| about.modified()).ok()
+fn state(file: &Path) -> Option<State> {
+    std::fs::metadata(file).ok().map(|about| State::of(&about))
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -236,6 +254,35 @@ mod tests {
                 (Some(said), Some(wrong)) => assert!(said.contains(wrong), "{said}"),
                 (said, wrong) => panic!("{said:?}, not {wrong:?}"),
             }
+        }
+    }
+
+    /// Before it serves, or with the date that the old ones had (`cp -p`), as a backup is brought back.
+    #[tokio::test(start_paused = true)]
+    async fn another_pair_of_files_is_seen_whenever_it_comes_and_whatever_its_date() {
+        let dir = tempfile::tempdir().unwrap();
+        let (chain, key) = (dir.path().join("chain.pem"), dir.path().join("key.pem"));
+        let date = crate::accounts::now();
+        let write = || {
+            let identity = Identity::self_signed(["localhost"]).unwrap();
+            let pems =
+                [pem("CERTIFICATE", identity.certificate()), pem("PRIVATE KEY", &identity.to_pkcs8_der())];
+            for (file, pem) in [&chain, &key].into_iter().zip(pems) {
+                let new = file.with_extension("new");
+                std::fs::write(&new, pem).unwrap();
+                File::options().write(true).open(&new).unwrap().set_modified(date).unwrap();
+                std::fs::rename(new, file).unwrap();
+            }
+            identity.certificate().clone()
+        };
+        write();
+        let certificate = Certificate::new(Some((chain.clone(), key.clone()))).unwrap();
+        let mut expected = write();
+        let mut watching = std::pin::pin!(certificate.watch(None));
+        for _ in 0..3 {
+            assert!(tokio::time::timeout(2 * LOOK, watching.as_mut()).await.is_err());
+            assert_eq!(certificate.current.lock().unwrap().cert, [expected]);
+            expected = write();
         }
     }
 

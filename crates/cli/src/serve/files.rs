@@ -30,13 +30,13 @@ use tracing::warn;
 use self::{
     body::{Content, FileBody, read_all},
     codings::{Coding, preferred},
-    memory::{Known, State},
+    memory::Known,
     open::{Place, Root},
     shown::Shown,
 };
 pub(super) use self::{
     codings::takes_gzip,
-    memory::{Figures, Memory},
+    memory::{Figures, Memory, State},
 };
 use super::site::{SiteBody, busy, text};
 use crate::accounts::now;

@@ -87,7 +87,7 @@ pub(super) enum Known {
 
 /// What tells whether a file is the same and unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(in crate::serve) struct State {
     device: u64,
     inode: u64,
     len: u64,
@@ -111,7 +111,7 @@ pub(in crate::serve) struct Figures {
 }
 
 impl State {
-    pub(super) fn of(file: &Metadata) -> Self {
+    pub(in crate::serve) fn of(file: &Metadata) -> Self {
         Self {
             device: file.dev(),
             inode: file.ino(),
