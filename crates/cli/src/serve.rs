@@ -30,6 +30,7 @@ use tokio::{
     sync::watch,
     task::JoinSet,
 };
+use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 pub(crate) use self::statistics::Statistics;
@@ -113,8 +114,11 @@ impl Default for Limits {
 
 /// A web server that is bound.
 pub struct WebServer {
+    options: ServeOptions,
     endpoint: Endpoint,
     tcp: Tcp,
+    /// How TLS over TCP begins, for `tcp`.
+    tls: watch::Sender<TlsAcceptor>,
     address: SocketAddr,
     site: Arc<Site>,
     certificate: Arc<Certificate>,
@@ -145,7 +149,8 @@ impl WebServer {
         let endpoint = Endpoint::builder().server(http3_config(options, &certificate)).bind(address);
         let endpoint = options.workers.into_iter().fold(endpoint, EndpointBuilder::workers);
         let endpoint = endpoint.build().map_err(|error| cannot_listen(address, "UDP", &error))?;
-        let tcp = Tcp::new(listener, &certificate, options);
+        let (tls, acceptor) = watch::channel(tcp::acceptor(&certificate));
+        let tcp = Tcp::new(listener, acceptor, options);
         let memory = Arc::<Memory>::default();
         let statistics = Statistics::new(endpoint.clone(), memory.clone());
         let site = Arc::new(Site::new(options, address.port(), statistics.clone(), memory)?);
@@ -156,7 +161,8 @@ impl WebServer {
         limits.idle = options.limits.idle;
         limits.field_section = options.limits.fields.into();
         let http3 = Http3 { server: mendpath_h3::Server::new(limits), early: options.early_data };
-        Ok(Self { endpoint, tcp, address, site, certificate, hangups, http3, statistics })
+        let options = options.clone();
+        Ok(Self { options, endpoint, tcp, tls, address, site, certificate, hangups, http3, statistics })
     }
 
     /// Where it listens.
@@ -179,13 +185,19 @@ impl WebServer {
     /// resolves, too: nobody has patience any more.
     pub async fn run<P: Future<Output = ()>>(self, stop: impl Future<Output = P>) {
         let (stopping, stopped) = watch::channel(false);
-        let Self { endpoint, tcp, site, certificate, hangups: [for_certificate, for_log], http3, .. } = self;
+        let Self { options, endpoint, tcp, tls, site, certificate, hangups, http3, .. } = self;
+        let [for_certificate, for_log] = hangups;
         let mut serving = JoinSet::new();
         serving.spawn(serve_http3(endpoint.clone(), http3, site.clone(), stopped.clone()));
         serving.spawn(tcp.run(site.clone(), stopped));
+        // Who comes again sees the new one, too: it may be there because the old one must not be used.
+        let renewed = || {
+            endpoint.set_server_config(Some(http3_config(&options, &certificate)));
+            tls.send_replace(tcp::acceptor(&certificate));
+        };
         let patience_ends = tokio::select! {
             patience_ends = stop => patience_ends,
-            never = certificate.watch(for_certificate) => match never {},
+            never = certificate.watch(for_certificate, renewed) => match never {},
             never = site.reopen_log_at(for_log) => match never {},
         };
         let _ = stopping.send(true);

@@ -79,7 +79,8 @@ impl Certificate {
         self.hash.as_deref()
     }
 
-    /// A TLS configuration that shows whatever is current.
+    /// A TLS configuration that shows whatever is current. Clients that come again to it may go on from
+    /// the certificate that they have seen.
     pub(super) fn tls(self: &Arc<Self>, protocols: &[&[u8]]) -> ServerConfig {
         let mut tls = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -90,9 +91,17 @@ impl Certificate {
         tls
     }
 
-    /// Reads the files again whenever they change or `hangup` comes. Files that cannot be used leave
-    /// what is there.
-    pub(super) async fn watch(&self, mut hangup: Option<Signal>) -> Infallible {
+    /// Whether the certificate is another one than before.
+    fn replace(&self, key: CertifiedKey) -> bool {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_another = current.cert != key.cert;
+        *current = Arc::new(key);
+        is_another
+    }
+
+    /// Reads the files again whenever they change or `hangup` comes, and tells `renewed` if there is another
+    /// certificate. Files that cannot be used leave what is there.
+    pub(super) async fn watch(&self, mut hangup: Option<Signal>, renewed: impl Fn()) -> Infallible {
         let Some(Files { chain, key, at_first }) = &self.files else {
             while let Some(signal) = &mut hangup {
                 signal.recv().await;
@@ -120,7 +129,9 @@ impl Certificate {
             seen = now;
             match read(chain, key) {
                 Ok(key) => {
-                    *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+                    if self.replace(key) {
+                        renewed();
+                    }
                     say("read the certificate again");
                 }
                 Err(failure) => say(format_args!("{failure} The certificate stays as it was")),
@@ -278,7 +289,7 @@ mod tests {
         write();
         let certificate = Certificate::new(Some((chain.clone(), key.clone()))).unwrap();
         let mut expected = write();
-        let mut watching = std::pin::pin!(certificate.watch(None));
+        let mut watching = std::pin::pin!(certificate.watch(None, || ()));
         for _ in 0..3 {
             assert!(tokio::time::timeout(2 * LOOK, watching.as_mut()).await.is_err());
             assert_eq!(certificate.current.lock().unwrap().cert, [expected]);

@@ -60,23 +60,27 @@ pub(super) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// How TLS begins with a client.
+pub(super) fn acceptor(certificate: &Arc<Certificate>) -> TlsAcceptor {
+    TlsAcceptor::from(Arc::new(certificate.tls(&[HTTP_2, b"http/1.1", b"http/1.0"])))
+}
+
 /// A listener with its TLS.
 pub(super) struct Tcp {
     listener: TcpListener,
-    tls: TlsAcceptor,
+    tls: watch::Receiver<TlsAcceptor>,
     limits: Limits,
     seats: Arc<Semaphore>,
 }
 
 impl Tcp {
-    pub(super) fn new(listener: TcpListener, certificate: &Arc<Certificate>, options: &ServeOptions) -> Self {
-        let tls = certificate.tls(&[HTTP_2, b"http/1.1", b"http/1.0"]);
-        Self {
-            listener,
-            tls: TlsAcceptor::from(Arc::new(tls)),
-            limits: options.limits.clone(),
-            seats: Arc::new(Semaphore::new(options.max_connections)),
-        }
+    pub(super) fn new(
+        listener: TcpListener,
+        tls: watch::Receiver<TlsAcceptor>,
+        options: &ServeOptions,
+    ) -> Self {
+        let seats = Arc::new(Semaphore::new(options.max_connections));
+        Self { listener, tls, limits: options.limits.clone(), seats }
     }
 
     /// Serves until it is to stop, and then until the last request is answered.
@@ -99,7 +103,7 @@ impl Tcp {
                     continue;
                 }
             };
-            let (tls, limits, site) = (self.tls.clone(), self.limits.clone(), site.clone());
+            let (tls, limits, site) = (self.tls.borrow().clone(), self.limits.clone(), site.clone());
             let stopped = stopped.clone();
             connections.spawn(async move {
                 let _seen = site.statistics().enter_by_tcp();

@@ -7,7 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use mendpath::rustls::{ClientConnection, StreamOwned};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use mendpath::{
+    ClientConfig, Endpoint, Identity,
+    rustls::{ClientConfig as TlsConfig, ClientConnection, HandshakeKind, StreamOwned},
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -43,6 +47,59 @@ fn options_stand_in_a_file_and_are_read_again() {
     assert!(told.ends_with("drain-time changed"), "{told}");
     server.line_with("`max-connections` cannot change while it runs");
     assert!(TcpStream::connect(address).is_ok());
+    end(server);
+}
+
+/// A certificate and its key, in files.
+fn write_certificate(dir: &std::path::Path) -> [String; 2] {
+    let identity = Identity::self_signed(["localhost"]).unwrap();
+    let pems =
+        [("CERTIFICATE", identity.certificate().to_vec()), ("PRIVATE KEY", identity.to_pkcs8_der().to_vec())];
+    pems.map(|(kind, der)| {
+        let file = dir.join(kind);
+        let text = format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der));
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    })
+}
+
+/// It may have to be replaced because somebody has its key: nobody goes on from it.
+#[tokio::test]
+async fn who_comes_again_sees_the_new_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("index.html"), "here").unwrap();
+    let [certificate, key] = write_certificate(dir.path());
+    let root = dir.path().to_str().unwrap();
+    let (cert, key) = (format!("--cert={certificate}"), format!("--key={key}"));
+    let server =
+        Process::start(&["serve", "--root", root, "--listen=127.0.0.1:0", &cert, &key, "--early-data"]);
+    let address = server.address_after("HTTP/3 on UDP ");
+    let tls = Arc::new(trusting("http/1.1"));
+    let by_tcp = || {
+        let mut client = connect_with(address, tls.clone());
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let _ = client.read_to_end(&mut Vec::new());
+        client.conn.handshake_kind().unwrap()
+    };
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let config = ClientConfig::with_tls(trusting("h3")).alpn([b"h3"]).early_data(true);
+    // Whether its early data is taken, once there are tickets; they come in twos.
+    let by_quic = async || loop {
+        match endpoint.connect_with(&config, address, "localhost").unwrap().into_0rtt() {
+            Ok((_connection, accepted)) => return accepted.await,
+            Err(connecting) => _ = connecting.await.unwrap().accept_uni().await.unwrap(),
+        }
+    };
+    assert_eq!([by_tcp(), by_tcp()], [HandshakeKind::Full, HandshakeKind::Resumed]);
+    server.hang_up();
+    server.line_with("read the certificate again");
+    assert_eq!(by_tcp(), HandshakeKind::Resumed, "it is the same");
+    assert!(by_quic().await);
+    write_certificate(dir.path());
+    server.hang_up();
+    server.line_with("read the certificate again");
+    assert_eq!([by_tcp(), by_tcp()], [HandshakeKind::Full, HandshakeKind::Resumed]);
+    assert!(!by_quic().await);
     end(server);
 }
 
@@ -135,7 +192,10 @@ fn a_request_that_finds_no_open_file_for_the_server_behind_may_come_again() {
 
 /// A client by TLS and TCP.
 fn connect(server: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
-    let tls = Arc::new(trusting("http/1.1"));
+    connect_with(server, Arc::new(trusting("http/1.1")))
+}
+
+fn connect_with(server: SocketAddr, tls: Arc<TlsConfig>) -> StreamOwned<ClientConnection, TcpStream> {
     let client = ClientConnection::new(tls, "localhost".try_into().unwrap()).unwrap();
     StreamOwned::new(client, TcpStream::connect(server).unwrap())
 }
