@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use plotters::{coord::ranged1d::SegmentValue, prelude::*, style::text_anchor::{HPos, Pos, VPos}};
+use plotters::{
+    coord::ranged1d::SegmentValue,
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
 
 use crate::{
     Axis, Picture, Size,

@@ -242,7 +242,8 @@ impl Clock {
             self.repaired = Some(at);
             return Class::Timeout;
         }
-        if self.missed.back().is_some_and(|(_, latest)| self.taken_back.is_some_and(|heard| *latest > heard)) {
+        if self.missed.back().is_some_and(|(_, latest)| self.taken_back.is_some_and(|heard| *latest > heard))
+        {
             self.take_back(at, measured);
         }
         let acked = self.known(at, measured).map_or(0, |train| train.acked);
