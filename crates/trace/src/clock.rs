@@ -189,6 +189,13 @@ impl Clock {
         }
     }
 
+    /// Whether the receiver has said that something is missing with the acknowledgement that shows the timeout
+    /// to have been needless, or since.
+    fn is_told_why(&self) -> bool {
+        let latest = self.missed.back().map(|(_, latest)| *latest);
+        self.taken_back.is_some_and(|heard| latest >= Some(heard))
+    }
+
     /// The receiver misses what begins at `acked`.
     fn on_missed(&mut self, acked: u64, at: Instant) {
         match self.missed.back_mut() {
@@ -242,8 +249,7 @@ impl Clock {
             self.repaired = Some(at);
             return Class::Timeout;
         }
-        if self.missed.back().is_some_and(|(_, latest)| self.taken_back.is_some_and(|heard| *latest > heard))
-        {
+        if self.is_told_why() {
             self.take_back(at, measured);
         }
         let acked = self.known(at, measured).map_or(0, |train| train.acked);

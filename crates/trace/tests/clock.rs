@@ -356,6 +356,18 @@ fn who_goes_back_although_a_timeout_was_needless_goes_back() {
     assert_eq!(talk.classes(), [Class::Timeout, Class::GoBackN, Class::GoBackN, Class::GoBackN]);
 }
 
+/// The acknowledgement that shows a timeout to have been needless may say itself what is missing.
+#[test]
+fn who_hears_at_once_what_is_missing_does_not_go_back() {
+    let mut talk = Talk::at_server(50);
+    talk.data(50, 0, 7);
+    talk.data(400, 0, 0);
+    talk.sack(450, 4, 6, 7);
+    talk.data(450, 4, 5);
+    talk.ack(500, 8);
+    assert_eq!(talk.classes(), [Class::Timeout, Class::Fast, Class::Fast]);
+}
+
 /// A duplicate is reported before what else arrived. That the timer had reason to send something is said
 /// behind it.
 #[test]
