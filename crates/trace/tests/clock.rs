@@ -345,15 +345,18 @@ fn who_hears_that_a_timeout_was_needless_does_not_go_back() {
 #[test]
 fn who_goes_back_although_a_timeout_was_needless_goes_back() {
     let mut talk = Talk::at_server(50);
-    // Of these, 0 and 4 are lost, and nothing tells of the others: the receiver cannot, or is not heard.
-    talk.data(50, 0, 7);
+    // Of these, 0, 4 and 8 are lost, and nothing tells of the others: the receiver cannot, or is not heard.
+    talk.data(50, 0, 9);
     talk.data(400, 0, 0);
     talk.ack(450, 4);
     talk.data(450, 4, 5);
     talk.ack(500, 8);
-    talk.data(500, 6, 6);
-    talk.ack(550, 8);
-    assert_eq!(talk.classes(), [Class::Timeout, Class::GoBackN, Class::GoBackN, Class::GoBackN]);
+    // That 5 came twice tells nothing of 8.
+    talk.ack(501, 8);
+    talk.data(502, 8, 9);
+    talk.ack(550, 10);
+    let expected = [Class::Timeout, Class::GoBackN, Class::GoBackN, Class::GoBackN, Class::GoBackN];
+    assert_eq!(talk.classes(), expected);
 }
 
 /// The acknowledgement that shows a timeout to have been needless may say itself what is missing.
