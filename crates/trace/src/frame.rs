@@ -3,7 +3,9 @@
 
 use std::net::IpAddr;
 
-use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, TcpOptionElement, ip_number};
+use etherparse::{
+    EtherType, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, TcpOptionElement, TcpOptionsIterator, ip_number,
+};
 
 use crate::segment::{Endpoint, Pair, Segment, Stamps, TcpFlags};
 
@@ -131,18 +133,18 @@ fn carried<'a>(outer: &LaxSlicedPacket<'a>) -> Option<&'a [u8]> {
 /// MPTCP's option (RFC 8684 section 3).
 const MULTIPATH: u8 = 30;
 
-/// Whether there is an option of this kind, up to what cannot be read.
-fn has_option(mut options: &[u8], kind: u8) -> bool {
-    while let [found, rest @ ..] = options {
-        options = match (*found, rest) {
-            (0, _) => return false,
-            (1, _) => rest,
-            (found, _) if found == kind => return true,
-            (_, [length, ..]) if *length >= 2 => options.get(usize::from(*length)..).unwrap_or_default(),
-            _ => return false,
-        };
-    }
-    false
+/// The options of a header one by one, padding left out, up to what cannot be read: etherparse, which
+/// reads what is in them, stops at the first that it does not know.
+fn single_options(mut options: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        while let [1, rest @ ..] = options {
+            options = rest;
+        }
+        let length = options.get(1).filter(|length| options[0] != 0 && **length >= 2)?;
+        let (option, rest) = options.split_at_checked((*length).into())?;
+        options = rest;
+        Some(option)
+    })
 }
 
 /// Where `part`, a part of `frame`, begins.
@@ -203,7 +205,12 @@ impl Header {
             return;
         }
         let Ok(header) = TcpHeaderSlice::from_slice(bytes) else { return };
-        for option in header.options_iterator().map_while(Result::ok) {
+        for option in single_options(header.options()) {
+            if option[0] == MULTIPATH {
+                self.multipath = true;
+                continue;
+            }
+            let Some(Ok(option)) = TcpOptionsIterator::from_slice(option).next() else { continue };
             match option {
                 TcpOptionElement::WindowScale(shift) => self.scale = Some(shift.min(14)),
                 TcpOptionElement::SelectiveAcknowledgement(first, others) => {
@@ -217,7 +224,6 @@ impl Header {
                 _ => {}
             }
         }
-        self.multipath = has_option(header.options(), MULTIPATH);
     }
 
     fn segment(&self, [from, to]: [IpAddr; 2], payload: u32, bytes: u32) -> Segment {
@@ -241,5 +247,46 @@ impl Header {
             bytes,
             ident: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header of sequence number 0 that acknowledges 1,000.
+    fn with_options(options: &[u8]) -> Header {
+        let mut bytes = vec![0; 20];
+        bytes[8..12].copy_from_slice(&1_000_u32.to_be_bytes());
+        bytes[12] = (5 + options.len().div_ceil(4) as u8) << 4;
+        bytes.extend_from_slice(options);
+        bytes.resize(20 + options.len().next_multiple_of(4), 0);
+        Header::parse(&bytes).unwrap()
+    }
+
+    const TIMESTAMPS: [u8; 10] = [8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
+    const SACK: [u8; 10] = [5, 10, 0, 0, 7, 208, 0, 0, 11, 184];
+
+    /// TCP-MD5's digest (RFC 2385), AccECN, an experiment, MPTCP: whatever goes before.
+    #[test]
+    fn options_behind_one_that_is_not_known_are_read() {
+        let digest = [&[19, 18][..], &[0; 16]].concat();
+        for unknown in [&digest[..], &[172, 5, 1, 2, 3], &[254, 4, 0xf9, 0x89], &[30, 4, 0x20, 1]] {
+            let header = with_options(&[unknown, &TIMESTAMPS, &[1], &SACK].concat());
+            assert_eq!(header.stamps, Some(Stamps { value: 7, echo: 9 }), "{unknown:?}");
+            assert_eq!((header.sack, header.misses), (Some((2_000, 3_000)), true), "{unknown:?}");
+            assert_eq!(header.multipath, unknown[0] == MULTIPATH);
+        }
+    }
+
+    #[test]
+    fn options_without_a_length_that_can_be_end_the_list() {
+        for broken in [&[172, 0][..], &[172, 1], &[172, 60], &[0], &[172]] {
+            let header = with_options(&[&SACK[..], broken].concat());
+            assert_eq!(header.sack, Some((2_000, 3_000)), "{broken:?}");
+            assert_eq!(with_options(&[broken, &SACK].concat()).sack, None, "{broken:?}");
+        }
+        // The length of a known one is wrong: only that is left out.
+        assert_eq!(with_options(&[&[8, 4, 0, 0][..], &SACK].concat()).sack, Some((2_000, 3_000)));
     }
 }
