@@ -69,6 +69,7 @@ fn config(input: &mut Input<'_>) -> TransportConfig {
         max_concurrent_bidi: if small { 2 } else { 100 },
         max_concurrent_uni: if small { 0 } else { 100 },
         datagram_receive_buffer: if choice & 2 == 0 { 0 } else { 3_000 },
+        reset_stream_at: !small,
         max_paths: if choice & 4 == 0 { 1 } else { 4 },
         keep_alive: (choice & 8 == 0).then_some(std::time::Duration::from_secs(5)),
         recovery: RecoveryKind::ALL[usize::from(choice >> 4) % RecoveryKind::ALL.len()],

@@ -7,8 +7,8 @@ use proto::{
     wire::{
         CodeScheme, ConnectionClose, Crypto, DataBlocked, Datagram, Frame, MaxData, MaxPathId, MaxStreamData,
         MaxStreams, NewConnectionId, NewToken, PathAbandon, PathChallenge, PathCidsBlocked, PathResponse,
-        PathStatus, PathsBlocked, RepairHeader, ResetStream, ResetToken, RetireConnectionId, StopSending,
-        Stream, StreamDataBlocked, StreamsBlocked, encode_ack, encode_recovered,
+        PathStatus, PathsBlocked, RepairHeader, ResetStream, ResetStreamAt, ResetToken, RetireConnectionId,
+        StopSending, Stream, StreamDataBlocked, StreamsBlocked, encode_ack, encode_recovered,
     },
 };
 
@@ -60,6 +60,12 @@ fn frame(input: &mut Input<'_>, out: &mut Vec<u8>) {
 fn simple(kind: u8, input: &mut Input<'_>, out: &mut Vec<u8>) {
     let n = input.number();
     let frame = match kind {
+        17 if n & 1 == 1 => Frame::ResetStreamAt(ResetStreamAt {
+            id: stream_id(input),
+            error_code: VarInt::saturating(n),
+            final_size: input.number(),
+            reliable_size: input.number(),
+        }),
         17 => Frame::ResetStream(ResetStream {
             id: stream_id(input),
             error_code: VarInt::saturating(n),

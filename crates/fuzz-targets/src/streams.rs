@@ -46,6 +46,7 @@ pub fn run(data: &[u8]) {
         initial_max_stream_data_uni: VarInt::saturating(input.number()),
         initial_max_streams_bidi: VarInt::saturating(input.number().min(8)),
         initial_max_streams_uni: VarInt::saturating(input.number().min(8)),
+        reset_stream_at: config.max_concurrent_uni & 1 == 1,
         ..TransportParameters::default()
     };
     let mut streams = Streams::new(Side::Server, &config);
@@ -88,7 +89,12 @@ impl Harness {
             }
             6 => {
                 let (code, size) = (VarInt::saturating(input.number()), self.offset(id, input));
-                (self.streams.on_reset_stream(id, code, size), self.model.on_reset(id, code, size))
+                let at = (code.into_inner() & 1 == 1).then(|| self.offset(id, input));
+                let answer = match at {
+                    None => self.streams.on_reset_stream(id, code, size),
+                    Some(at) => self.streams.on_reset_stream_at(id, code, size, at),
+                };
+                (answer, self.model.on_reset(id, code, size, at))
             }
             7 => (self.streams.on_stop_sending(id, 7u8.into()), self.model.may_send_to(id)),
             8 => {
@@ -161,8 +167,15 @@ impl Harness {
                 }
             }
             6 => drop(self.streams.finish(id)),
-            7 => drop(self.streams.reset(id, 9u8.into())),
-            8 => while self.streams.accept(id.dir()).is_some() {},
+            7 => match step / 12 % 4 {
+                0 => drop(self.streams.set_reliable_boundary(id)),
+                1 => drop(self.streams.reset_when_delivered(id, 9u8.into())),
+                _ => drop(self.streams.reset(id, 9u8.into())),
+            },
+            8 => {
+                while self.streams.accept(id.dir()).is_some() {}
+                self.model.accept(id.dir());
+            }
             9 | 10 => self.transmit(usize::from(input.u16()) % 3_000),
             _ if self.in_flight.is_empty() => {}
             _ => {
@@ -199,6 +212,7 @@ impl Harness {
         for frame in Frames::new(&out) {
             match frame.expect("what we write can be read") {
                 Frame::Stream(frame) => self.model.check_sent(&frame),
+                Frame::ResetStreamAt(frame) => assert!(frame.reliable_size <= frame.final_size),
                 Frame::MaxData(frame) => self.model.limit = self.model.limit.max(frame.maximum),
                 Frame::MaxStreamData(frame) => self.model.raise_ours(frame.id, frame.maximum),
                 Frame::MaxStreams(frame) => {

@@ -174,8 +174,10 @@ impl RecvStream {
         Ok(data)
     }
 
-    /// Waits until the peer has reset the stream, and returns its code; `None` if all of it has
-    /// arrived instead, read or not, or it was stopped on this side. Reads nothing. Cancel safe.
+    /// Waits until the peer has reset the stream, and what that promises has arrived
+    /// ([`SendStream::set_reliable_boundary`](crate::SendStream::set_reliable_boundary)), and returns its
+    /// code; `None` if all of it has arrived instead, read or not, or it was stopped on this side. Reads
+    /// nothing. Cancel safe.
     ///
     /// # Errors
     /// If the server rejected early data, or the connection ended before.

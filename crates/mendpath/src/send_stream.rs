@@ -113,7 +113,8 @@ impl SendStream {
         }
     }
 
-    /// Gives the stream up, with a code for the peer; what was not acknowledged may never arrive.
+    /// Gives the stream up, with a code for the peer; what was not acknowledged may never arrive, but
+    /// for what [`set_reliable_boundary`](Self::set_reliable_boundary) has promised.
     ///
     /// # Errors
     /// If everything was acknowledged, or it was reset, before.
@@ -132,6 +133,23 @@ impl SendStream {
         self.end(|state, id| state.proto.reset_when_delivered(id, code).is_ok())?;
         self.ending.set(End::Reset);
         Ok(())
+    }
+
+    /// Promises that what was written so far is delivered even if the stream is reset later, or dropped: a
+    /// header that says whose stream it is, or which object of a subscription will not come. Only a peer
+    /// that stops the stream gets less.
+    ///
+    /// Such a reset is RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset), if the peer takes it
+    /// ([`TransportConfig::reset_stream_at`](crate::TransportConfig::reset_stream_at) there). One that does
+    /// not is told by RESET_STREAM once it has acknowledged that much, and whoever has not read it by then
+    /// may miss it.
+    ///
+    /// # Errors
+    /// If it was finished or reset, or the peer stopped it, before.
+    pub fn set_reliable_boundary(&mut self) -> Result<(), ClosedStream> {
+        let mut state = self.shared().lock();
+        let done = !state.is_void(self.early) && state.proto.set_reliable_boundary(self.id).is_ok();
+        if done { Ok(()) } else { Err(ClosedStream) }
     }
 
     /// Waits until the peer has stopped the stream, and returns its code; `None` if everything was

@@ -52,6 +52,10 @@ pub struct TransportConfig {
     pub datagram_receive_buffer: usize,
     /// Bytes of datagrams waiting to be sent. Default 1 MiB.
     pub datagram_send_buffer: usize,
+    /// Whether the peer may break streams off with RESET_STREAM_AT, which still delivers their beginning
+    /// (draft-ietf-quic-reliable-stream-reset): WebTransport over HTTP/3 asks for it. What we send
+    /// depends on the peer alone. Default false.
+    pub reset_stream_at: bool,
     /// Paths open at once, 1 to 64; 1 does not negotiate multipath. Default 8.
     pub max_paths: u32,
     /// Initial congestion window of each path in packets (RFC 9002 section 7.2), at most
@@ -115,6 +119,7 @@ impl Default for TransportConfig {
             max_concurrent_uni: 256,
             datagram_receive_buffer: 1 << 20,
             datagram_send_buffer: 1 << 20,
+            reset_stream_at: false,
             max_paths: 8,
             initial_window_packets: 10,
             initial_rtt: Duration::from_millis(333),

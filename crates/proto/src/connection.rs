@@ -465,7 +465,8 @@ impl Connection {
         self.streams.finish(id)
     }
 
-    /// Abandons the sending half (RESET_STREAM with `code`).
+    /// Abandons the sending half (RESET_STREAM with `code`, or RESET_STREAM_AT if it has a
+    /// [reliable boundary](Self::set_reliable_boundary)).
     ///
     /// # Errors
     /// [`CloseError`] if it was reset before, or there is no such half.
@@ -480,12 +481,23 @@ impl Connection {
     }
 
     /// Abandons the sending half once the peer has everything that was written: bytes that were
-    /// worth reading before it broke off.
+    /// worth reading before it broke off. A [`reset`](Self::reset) that follows waits for less; the code
+    /// stays.
     ///
     /// # Errors
     /// [`CloseError`] if it was finished, reset or stopped before, or there is no such half.
     pub fn reset_when_delivered(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.reset_when_delivered(id, code)
+    }
+
+    /// What was written so far is delivered even if the sending half is reset later, unless the peer
+    /// stops it (draft-ietf-quic-reliable-stream-reset). A peer that does not take RESET_STREAM_AT hears of
+    /// such a reset once it has these bytes, and its application may still miss them.
+    ///
+    /// # Errors
+    /// [`CloseError`] if it was finished, reset or stopped before, or there is no such half.
+    pub fn set_reliable_boundary(&mut self, id: StreamId) -> Result<(), CloseError> {
+        self.streams.set_reliable_boundary(id)
     }
 
     /// Asks the peer to stop sending (STOP_SENDING with `code`) and discards what arrives.

@@ -20,8 +20,8 @@
 //! the copies.
 //!
 //! # Life of a half
-//! A send half is forgotten once the peer acknowledged everything (or the reset), *and* the
-//! application ended it: by `finish`, by `reset`, or by a `write` or `finish` that returned
+//! A send half is forgotten once the peer acknowledged everything (or the reset, and what is delivered
+//! before it), *and* the application ended it: by `finish`, by `reset`, or by a `write` or `finish` that returned
 //! `Stopped`. A receive half is forgotten once the application read `Finished` or `Reset`, or
 //! stopped it and the final size is known. When no half is left, the stream counts as closed;
 //! frames for it are ignored.
@@ -230,6 +230,8 @@ struct PeerStreamLimits {
 #[derive(Debug)]
 pub struct Streams {
     side: Side,
+    /// Whether the peer takes RESET_STREAM_AT.
+    peer_takes_reset_at: bool,
     config: StreamsConfig,
     send: BTreeMap<StreamId, SendHalf>,
     recv: BTreeMap<StreamId, RecvHalf>,
@@ -273,6 +275,7 @@ impl Streams {
         let remote = |dir| RemoteStreams { window: Window::new(config.max_concurrent(dir)), accepted: 0 };
         Self {
             side,
+            peer_takes_reset_at: false,
             config: config.clone(),
             send: BTreeMap::new(),
             recv: BTreeMap::new(),
@@ -320,6 +323,7 @@ impl Streams {
             bidi_theirs: peer.initial_max_stream_data_bidi_local.into_inner(),
             uni: peer.initial_max_stream_data_uni.into_inner(),
         };
+        self.peer_takes_reset_at = peer.reset_stream_at;
         self.raise_data_limit(peer.initial_max_data.into_inner());
         self.raise_streams_limit(Dir::Bi, peer.initial_max_streams_bidi.into_inner());
         self.raise_streams_limit(Dir::Uni, peer.initial_max_streams_uni.into_inner());

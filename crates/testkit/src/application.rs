@@ -32,6 +32,10 @@ pub struct Agreement {
     received: BTreeSet<(StreamId, bool)>,
     /// Flows that ended at the sender, by sender.
     sent: BTreeSet<(StreamId, bool)>,
+    /// How much of a flow is read even if it is reset, by sender.
+    promised: BTreeMap<(StreamId, bool), u64>,
+    /// Whether the client, and the server, take resets that promise something.
+    take_promises: [bool; 2],
     datagrams: Datagrams,
     credit: Credit,
 }
@@ -39,7 +43,8 @@ pub struct Agreement {
 impl Agreement {
     /// Nothing planned yet, between sides with these settings.
     pub fn new(client: &TransportConfig, server: &TransportConfig) -> Self {
-        Self { credit: Credit::new(client, server), ..Self::default() }
+        let take_promises = [client.reset_stream_at, server.reset_stream_at];
+        Self { credit: Credit::new(client, server), take_promises, ..Self::default() }
     }
 
     /// One direction has ended in the eyes of its receiver, or its sender, which `side` is: is
@@ -87,6 +92,12 @@ impl Agreement {
             states.collect::<Vec<_>>()
         };
         self.plans.iter().flat_map(open).collect()
+    }
+
+    /// What is promised of a flow before its reset, if its receiver takes such promises: about half.
+    fn promises(&self, flow: &Flow, sender: Side, written: u64) -> bool {
+        let receiver_takes = self.take_promises[usize::from(sender.is_client())];
+        receiver_takes && matches!(flow.end, FlowEnd::Reset { after } if written <= after / 2)
     }
 
     fn flow(&self, id: StreamId, sender: Side) -> Option<Flow> {
@@ -328,6 +339,12 @@ impl Application {
                 Ok(n) => {
                     written += n as u64;
                     agreed.credit.on_written(id, self.side, written)?;
+                    if agreed.promises(&flow, self.side, written) {
+                        if let Err(error) = c.set_reliable_boundary(id) {
+                            return wrong(format!("reliable boundary: {error:?}"));
+                        }
+                        agreed.promised.insert((id, self.side == Side::Server), written);
+                    }
                 }
                 Err(WriteError::Blocked) => break,
                 Err(WriteError::Stopped(code)) if stopped(code) => return self.sent(id, agreed),
@@ -377,6 +394,10 @@ impl Application {
                 }
                 Err(ReadError::Reset(RESET)) => {
                     expected.end(offset, SeenEnd::Reset)?;
+                    let promised = agreed.promised.get(&(id, sender == Side::Server));
+                    if promised.is_some_and(|&promised| offset < promised) {
+                        return Err(Wrong::End(id, format!("{promised:?} were promised"), offset, flow));
+                    }
                     break;
                 }
                 Err(ReadError::Blocked) => {

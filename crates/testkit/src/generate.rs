@@ -190,6 +190,7 @@ fn transport(draw: &mut Draw) -> TransportConfig {
     if draw.chance(0.2) {
         t.repair.source_memory = draw.scale(1, 60_000) - 1;
     }
+    t.reset_stream_at = draw.chance(0.5);
     t
 }
 

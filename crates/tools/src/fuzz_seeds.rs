@@ -133,6 +133,7 @@ fn parameters() -> Vec<Vec<u8>> {
         initial_max_streams_bidi: VarInt::from_u32(100),
         initial_source_connection_id: cid,
         max_datagram_frame_size: VarInt::from_u32(65_535),
+        reset_stream_at: true,
         initial_max_path_id: Some(PathId(7)),
         repair: Some(RepairParameters {
             schemes: CodeSchemes::ALL,

@@ -7,7 +7,7 @@
 
 use std::error::Error;
 
-use mendpath::{Endpoint, Identity, ServerConfig};
+use mendpath::{Endpoint, Identity, ServerConfig, TransportConfig};
 use mendpath_web_transport::{
     Session, SessionError,
     http3::{ALPN, Request},
@@ -19,7 +19,8 @@ type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 #[tokio::main]
 async fn main() -> Outcome {
     let identity = Identity::self_signed(["localhost"])?;
-    let config = ServerConfig::with_identity(&identity)?.alpn([ALPN]);
+    let transport = TransportConfig { reset_stream_at: true, ..TransportConfig::default() };
+    let config = ServerConfig::with_identity(&identity)?.alpn([ALPN]).transport(transport);
     let endpoint = Endpoint::server(config, "127.0.0.1:0".parse()?)?;
     println!("{} {}", endpoint.local_addrs()[0], identity.pin());
     while let Some(incoming) = endpoint.accept().await {

@@ -18,6 +18,11 @@
 //! in the range that is set aside for them. A code outside has no meaning here and is told as
 //! [`StreamError::Foreign`].
 //!
+//! A stream that is reset says whose it is nevertheless, and what
+//! [`SendStream::set_reliable_boundary`] promises, if the peer takes RESET_STREAM_AT (section 4.4 of
+//! the draft asks for it): set [`mendpath::TransportConfig::reset_stream_at`] where such resets are to
+//! be received.
+//!
 //! # Limits
 //! Everything that a peer can make this crate hold is counted in streams, of which
 //! [`mendpath::TransportConfig::max_concurrent_bidi`] and its kin allow so many, and in the

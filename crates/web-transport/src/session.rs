@@ -278,7 +278,9 @@ impl Session {
                 Err(_) => stream.rest.clear(),
             }
         }
-        let Opening { send, recv, .. } = opening.take().expect("it is open");
+        let Opening { mut send, recv, .. } = opening.take().expect("it is open");
+        // Refused if the peer has stopped it: then nobody waits for it.
+        let _ = send.set_reliable_boundary();
         Poll::Ready(Ok((send, recv)))
     }
 

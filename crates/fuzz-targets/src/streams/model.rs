@@ -24,9 +24,17 @@ struct Recv {
     highest: u64,
     limit: u64,
     final_size: Option<u64>,
-    reset: Option<VarInt>,
+    /// The code of a reset, and how much is read before it.
+    reset: Option<(VarInt, u64)>,
     stopped: bool,
     gone: bool,
+}
+
+impl Recv {
+    /// Whether all that a reset promises has come.
+    fn reset_is_due(&self) -> bool {
+        self.reset.is_some_and(|(_, promised)| promised <= self.contiguous)
+    }
 }
 
 /// What we send on one stream.
@@ -44,6 +52,8 @@ pub(super) struct Model {
     send: BTreeMap<StreamId, Send>,
     /// Streams opened by the client, of either kind.
     opened: [u64; 2],
+    /// How many of them were accepted.
+    accepted: [u64; 2],
     /// How many the client may open, as announced.
     pub(super) streams_limit: [u64; 2],
     /// Bytes the client may send, as announced, and the sum of the highest offsets.
@@ -61,6 +71,7 @@ impl Model {
             recv: BTreeMap::new(),
             send: BTreeMap::new(),
             opened: [0; 2],
+            accepted: [0; 2],
             streams_limit: [config.max_concurrent_bidi, config.max_concurrent_uni],
             limit: config.receive_window,
             received: 0,
@@ -76,7 +87,7 @@ impl Model {
     }
 
     pub(super) fn gaps(&self) -> usize {
-        let live = self.recv.values().filter(|recv| !recv.gone && !recv.stopped && recv.reset.is_none());
+        let live = self.recv.values().filter(|recv| !recv.gone && !recv.stopped);
         // Each gap ends where something arrived.
         live.map(|recv| recv.arrived.windows(2).filter(|pair| !pair[0] && pair[1]).count()).sum()
     }
@@ -153,7 +164,7 @@ impl Model {
         if recv.stopped && recv.final_size.is_some() {
             recv.gone = true;
         }
-        Ok(!recv.stopped && recv.reset.is_none())
+        Ok(!recv.stopped && !recv.reset_is_due())
     }
 
     pub(super) fn on_stream(&mut self, id: StreamId, offset: u64, len: u64, fin: bool) -> Answer {
@@ -176,15 +187,37 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn on_reset(&mut self, id: StreamId, code: VarInt, size: u64) -> Answer {
+    /// RESET_STREAM, or RESET_STREAM_AT if something is to be read nevertheless.
+    pub(super) fn on_reset(&mut self, id: StreamId, code: VarInt, size: u64, at: Option<u64>) -> Answer {
+        if at.is_some_and(|at| at > size) {
+            return Err(TransportErrorCode::FRAME_ENCODING_ERROR);
+        }
         self.may_receive_on(id)?;
+        let accepted = id.initiator() == Side::Server || id.index() < self.accepted[id.dir() as usize];
         let recv = &self.recv[&id];
         let complete = recv.final_size == Some(recv.contiguous);
+        if let Some((before, promised)) = recv.reset
+            && !recv.gone
+            && (at.is_some() || promised > 0)
+            && before != code
+        {
+            return Err(TransportErrorCode::STREAM_STATE_ERROR);
+        }
         if self.receive_up_to(id, size, true)? && !complete {
             let recv = self.recv.get_mut(&id).expect("it was opened");
-            recv.reset = Some(code);
+            let promised = recv.reset.map_or(u64::MAX, |(_, promised)| promised).min(at.unwrap_or(0));
+            recv.reset = Some((code, promised));
+            if promised == 0 && !(accepted && recv.contiguous == size) {
+                recv.arrived.clear();
+                recv.contiguous = recv.read;
+            }
         }
         Ok(())
+    }
+
+    /// The application took all streams of a kind that there are.
+    pub(super) fn accept(&mut self, dir: Dir) {
+        self.accepted[dir as usize] = self.opened[dir as usize];
     }
 
     pub(super) fn raise_stream(&mut self, id: StreamId, limit: u64) {
@@ -241,7 +274,10 @@ impl Model {
         if recv.stopped {
             return Err(ReadError::Closed);
         }
-        if let Some(code) = recv.reset {
+        if let Some((code, _)) = recv.reset
+            && recv.reset_is_due()
+            && recv.read == recv.contiguous
+        {
             recv.gone = true;
             return Err(ReadError::Reset(code));
         }

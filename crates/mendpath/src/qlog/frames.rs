@@ -55,6 +55,7 @@ fn describe(frame: &Frame<'_>) -> Value {
         Frame::PathsBlocked(frame) => named("multipath:paths_blocked", frame),
         Frame::PathCidsBlocked(frame) => of_path(frame.path, named("multipath:path_cids_blocked", frame)),
         Frame::ResetStream(frame) => named("reset_stream", frame),
+        Frame::ResetStreamAt(frame) => named("reset_stream_at", frame),
         Frame::StopSending(frame) => named("stop_sending", frame),
         Frame::MaxData(frame) => named("max_data", frame),
         Frame::MaxStreamData(frame) => named("max_stream_data", frame),

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mendpath::{
-    ConnectionError, ReadError, ReadToEndError, ReceiveLimits, RecoveryKind, SendStream, StoppedError,
-    WriteError,
+    ClosedStream, ConnectionError, ReadError, ReadToEndError, ReceiveLimits, RecoveryKind, SendStream,
+    StoppedError, TransportConfig, WriteError,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -99,6 +99,46 @@ async fn big_transfers_in_both_directions() {
         let stats = client.stats();
         assert!(stats.stream_bytes_sent >= LENGTH && stats.stream_bytes_received >= LENGTH, "{stats:?}");
         drop(task.await.unwrap());
+    })
+    .await;
+}
+
+/// Who accepts a stream after its reset has arrived gets nothing of it, but for what was promised.
+#[tokio::test]
+async fn what_was_promised_of_a_stream_outlives_its_reset() {
+    watchdog(async {
+        let (server, client) = configs();
+        let transport = TransportConfig { reset_stream_at: true, ..TransportConfig::default() };
+        let pair = Pair::with(server.transport(transport), client);
+        let (client, server) = pair.connect().await;
+        for promise in [true, false] {
+            let mut send = client.open_uni().await.unwrap();
+            send.write_all(b"object 7").await.unwrap();
+            if promise {
+                send.set_reliable_boundary().unwrap();
+            }
+            send.write_all(&[0; 1_000]).await.unwrap();
+            send.reset(9u8.into()).unwrap();
+            assert_eq!(send.set_reliable_boundary(), Err(ClosedStream));
+            // Has been heard once this has.
+            let (mut ask, _answer) = client.open_bi().await.unwrap();
+            ask.write_all(b"?").await.unwrap();
+            ask.finish().unwrap();
+            let (_answer, mut asked) = server.accept_bi().await.unwrap();
+            assert_eq!(asked.read_to_end(9).await.unwrap(), b"?");
+
+            let mut recv = server.accept_uni().await.unwrap();
+            assert_eq!(recv.received_reset().await.unwrap(), Some(9u8.into()));
+            let (mut head, mut buffer) = (Vec::new(), [0; 8]);
+            let end = loop {
+                match recv.read(&mut buffer).await {
+                    Ok(Some(n)) => head.extend_from_slice(&buffer[..n]),
+                    end => break end,
+                }
+            };
+            assert_eq!(end, Err(ReadError::Reset(9u8.into())));
+            assert_eq!(head.starts_with(b"object 7"), promise, "{head:?}");
+        }
     })
     .await;
 }

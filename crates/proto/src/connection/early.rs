@@ -243,7 +243,7 @@ impl Connection {
 }
 
 /// What may be assumed of a server before it has answered (RFC 9000 section 7.4.1, RFC 9221
-/// section 3). The rest concerns the old connection alone, or, as multipath and repair, is
+/// section 3, draft-ietf-quic-reliable-stream-reset section 3). The rest concerns the old connection alone, or, as multipath and repair, is
 /// negotiated anew.
 fn remembered(parameters: &TransportParameters) -> TransportParameters {
     TransportParameters {
@@ -255,6 +255,7 @@ fn remembered(parameters: &TransportParameters) -> TransportParameters {
         initial_max_streams_uni: parameters.initial_max_streams_uni,
         active_connection_id_limit: parameters.active_connection_id_limit,
         max_datagram_frame_size: parameters.max_datagram_frame_size,
+        reset_stream_at: parameters.reset_stream_at,
         ..TransportParameters::default()
     }
 }
@@ -271,6 +272,7 @@ fn shrinks(old: &TransportParameters, new: &TransportParameters) -> bool {
             p.initial_max_streams_uni,
             p.active_connection_id_limit,
             p.max_datagram_frame_size,
+            u8::from(p.reset_stream_at).into(),
         ]
     };
     limits(old).into_iter().zip(limits(new)).any(|(old, new)| new < old)
@@ -286,6 +288,7 @@ mod tests {
             initial_max_data: 7u8.into(),
             initial_max_streams_uni: 3u8.into(),
             max_datagram_frame_size: 100u8.into(),
+            reset_stream_at: true,
             initial_max_path_id: Some(PathId(4)),
             ack_delay_exponent: 9,
             ..TransportParameters::default()
@@ -296,6 +299,7 @@ mod tests {
         assert!(!shrinks(&kept, &old));
         assert!(!shrinks(&kept, &TransportParameters { initial_max_data: 8u8.into(), ..old.clone() }));
         assert!(shrinks(&kept, &TransportParameters { initial_max_data: 6u8.into(), ..old.clone() }));
+        assert!(shrinks(&kept, &TransportParameters { reset_stream_at: false, ..old.clone() }));
         assert!(shrinks(&kept, &TransportParameters { max_datagram_frame_size: 0u8.into(), ..old }));
     }
 }

@@ -193,6 +193,7 @@ pub(super) fn local_parameters(config: &TransportConfig, local_cid: ConnectionId
         active_connection_id_limit: VarInt::saturating(ACTIVE_CID_LIMIT),
         initial_source_connection_id: Some(local_cid),
         max_datagram_frame_size: VarInt::from_u32(max_datagram_frame_size(config).into()),
+        reset_stream_at: config.reset_stream_at,
         initial_max_path_id: (config.max_paths > 1).then(|| initial_max_path_id(config)),
         repair: config.repair.accept.then_some(RepairParameters {
             schemes: CodeSchemes::ALL,

@@ -350,6 +350,9 @@ impl Connection {
                 self.check_gaps_of_stranger()
             }
             Frame::ResetStream(f) => self.streams.on_reset_stream(f.id, f.error_code, f.final_size),
+            Frame::ResetStreamAt(f) => {
+                self.streams.on_reset_stream_at(f.id, f.error_code, f.final_size, f.reliable_size)
+            }
             Frame::StopSending(f) => self.streams.on_stop_sending(f.id, f.error_code),
             Frame::MaxData(f) => {
                 self.streams.on_max_data(f.maximum);
@@ -395,6 +398,7 @@ impl Connection {
             Some(Extension::Datagram) => self.config.datagram_receive_buffer > 0,
             Some(Extension::Multipath) => return self.check_path_id(frame),
             Some(Extension::Repair) => self.config.repair.accept && self.peer.repair,
+            Some(Extension::ResetStreamAt) => self.config.reset_stream_at,
         };
         if negotiated {
             return Ok(());

@@ -1,7 +1,7 @@
 //! What the application does with streams.
 
 use super::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveEnd, Streams, WriteError};
-use super::{outgoing::ControlKey, recv::RecvHalf};
+use super::{outgoing::ControlKey, recv::RecvHalf, send::SendHalf};
 use crate::wire::{Dir, StreamId, VarInt};
 
 impl Streams {
@@ -109,20 +109,32 @@ impl Streams {
         result
     }
 
-    /// Abandons the stream: nothing that is not sent yet will be, nor what is lost. `code` is the
-    /// application's.
+    /// Abandons the stream: of what is beyond the reliable boundary, nothing that is not sent yet will
+    /// be, nor what is lost. `code` is the application's.
     ///
-    /// A finished stream may be reset while the peer lacks some of it. After the peer stopped the
+    /// A finished stream may be reset while the peer lacks some of it, and so may one with
+    /// [`reset_when_delivered`](Self::reset_when_delivered), whose code stays. After the peer stopped the
     /// stream this only says that the application knows.
     pub fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         let half = self.send.get(&id).ok_or(CloseError::Unknown)?;
+        let boundary = half.boundary;
         if half.reset().is_some() && half.app_done {
-            return Err(CloseError::Closed);
+            return if self.lower_reset(id, boundary) { Ok(()) } else { Err(CloseError::Closed) };
         }
         if half.reset().is_none() {
-            self.start_reset(id, code);
+            self.start_reset(id, code, boundary);
         }
         self.with_send(id, |half| half.app_done = true);
+        Ok(())
+    }
+
+    /// What was written so far is delivered even if the stream is reset, unless the peer stops it.
+    pub fn set_reliable_boundary(&mut self, id: StreamId) -> Result<(), CloseError> {
+        let half = self.send.get_mut(&id).ok_or(CloseError::Unknown)?;
+        if !half.is_open() {
+            return Err(CloseError::Closed);
+        }
+        half.boundary = half.written();
         Ok(())
     }
 
@@ -135,28 +147,43 @@ impl Streams {
     /// As [`reset`](Self::reset), but what was written is delivered first, as if more were to follow;
     /// refused where nothing can follow.
     pub fn reset_when_delivered(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
-        if !self.send.get(&id).ok_or(CloseError::Unknown)?.is_open() {
+        let half = self.send.get(&id).ok_or(CloseError::Unknown)?;
+        if !half.is_open() {
             return Err(CloseError::Closed);
         }
-        let due = self.with_send(id, |half| {
-            half.app_done = true;
-            half.reset_later(code);
-            half.due_reset()
-        });
-        if let Some(code) = due.flatten() {
-            self.start_reset(id, code);
-        }
+        let written = half.written();
+        self.start_reset(id, code, written);
+        self.with_send(id, |half| half.app_done = true);
         Ok(())
     }
 
-    /// Drops a stream's data and makes RESET_STREAM pending.
-    pub(super) fn start_reset(&mut self, id: StreamId, code: VarInt) {
-        if let Some(unsent) = self.with_send(id, |half| half.start_reset(code)) {
-            self.credit.give_back(unsent);
+    /// Drops a stream's data from `reliable_size` on, and makes the reset pending as soon as the peer
+    /// can be told.
+    pub(super) fn start_reset(&mut self, id: StreamId, code: VarInt, reliable_size: u64) {
+        let takes_at = self.peer_takes_reset_at;
+        if let Some(never_sent) = self.with_send(id, |half| half.start_reset(code, reliable_size, takes_at)) {
+            self.credit.give_back(never_sent);
             self.control.remove(&ControlKey::StreamDataBlocked(id));
-            self.control.insert(ControlKey::ResetStream(id));
-            self.wake_writers();
+            self.tell_reset(id);
         }
+    }
+
+    /// Gives up of what was to be delivered before a reset all beyond `reliable_size`; whether there was
+    /// any.
+    pub(super) fn lower_reset(&mut self, id: StreamId, reliable_size: u64) -> bool {
+        let lowered = self.with_send(id, |half| half.lower_reset(reliable_size)) == Some(true);
+        if lowered {
+            self.tell_reset(id);
+        }
+        lowered
+    }
+
+    /// Makes the reset of a stream pending if it is due. Others may write instead.
+    fn tell_reset(&mut self, id: StreamId) {
+        if self.send.get(&id).is_some_and(SendHalf::owes_reset) {
+            self.control.insert(ControlKey::ResetStream(id));
+        }
+        self.wake_writers();
     }
 
     /// Declares that the application reads no more of the stream, and asks the peer to stop
@@ -214,7 +241,7 @@ impl Streams {
             return Err(ReadError::Closed);
         }
         let complete = half.is_complete().then_some(ReceiveEnd::Complete);
-        Ok(half.reset.map(ReceiveEnd::Reset).or(complete))
+        Ok(half.due_reset().map(ReceiveEnd::Reset).or(complete))
     }
 
     /// Whether all was read, after which the half is forgotten; if not, there is something to read.
@@ -223,10 +250,13 @@ impl Streams {
         if half.stopped.is_some() {
             return Err(ReadError::Closed);
         }
-        // What had all come before the reset is read before it (RFC 9000 section 3.2).
-        if let Some(code) = half.reset
+        // What had all come before the reset is read before it (RFC 9000 section 3.2), and so is what it
+        // promises.
+        if let Some(code) = half.due_reset()
             && half.data.contiguous() == half.data.read_offset()
         {
+            let unread = self.with_recv(id, RecvHalf::discard);
+            self.consume(unread.unwrap_or(0));
             self.forget_recv(id);
             return Err(ReadError::Reset(code));
         }

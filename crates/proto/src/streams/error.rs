@@ -72,7 +72,8 @@ pub enum ReadChunk {
 /// [`Connection::receive_end`](crate::Connection::receive_end) tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReceiveEnd {
-    /// The peer reset the stream, with this application error code; the rest will not come.
+    /// The peer reset the stream, with this application error code, and what the reset promises is here;
+    /// the rest will not come.
     Reset(VarInt),
     /// All of it is here, read or not.
     Complete,

@@ -13,11 +13,11 @@ impl Streams {
             let news = self.with_send(range.id, |half| {
                 let before = half.is_delivered();
                 half.on_acked(range);
-                (!before && half.is_delivered(), half.due_reset())
+                (!before && half.is_delivered(), half.release_reset())
             });
             match news {
                 Some((true, _)) => self.events.push(StreamEvent::Finished(range.id)),
-                Some((false, Some(code))) => self.start_reset(range.id, code),
+                Some((_, true)) => _ = self.control.insert(ControlKey::ResetStream(range.id)),
                 _ => {}
             }
         }
@@ -38,9 +38,10 @@ impl Streams {
                     half.window.on_acked(limit);
                 }
             }
-            StreamControl::ResetStream(id) => {
-                self.control.remove(&ControlKey::ResetStream(id));
-                self.with_send(id, |half| half.on_reset_acked());
+            StreamControl::ResetStream { id, reliable_size } => {
+                if self.with_send(id, |half| half.on_reset_acked(reliable_size)) == Some(true) {
+                    self.control.remove(&ControlKey::ResetStream(id));
+                }
             }
             StreamControl::StopSending(id) => {
                 self.control.remove(&ControlKey::StopSending(id));
@@ -93,9 +94,11 @@ impl Streams {
             StreamControl::MaxStreamData { id, limit } => {
                 self.recv.get(&id).is_some_and(|half| half.wants_more() && half.window.matters(limit))
             }
-            StreamControl::ResetStream(id) => {
-                self.send.get(&id).and_then(|half| half.reset()).is_some_and(|reset| !reset.acked)
-            }
+            StreamControl::ResetStream { id, reliable_size } => self
+                .send
+                .get(&id)
+                .and_then(|half| half.reset())
+                .is_some_and(|reset| !reset.acked && reset.reliable_size == reliable_size),
             StreamControl::StopSending(id) => self.recv.get(&id).is_some_and(|half| half.wants_stop()),
             StreamControl::DataBlocked(limit) => self.credit.is_blocked_at(limit),
             StreamControl::StreamDataBlocked { id, limit } => {
@@ -113,7 +116,7 @@ const fn key_of(frame: StreamControl) -> ControlKey {
         StreamControl::MaxData(_) => ControlKey::MaxData,
         StreamControl::MaxStreamData { id, .. } => ControlKey::MaxStreamData(id),
         StreamControl::MaxStreams { dir, .. } => ControlKey::MaxStreams(dir),
-        StreamControl::ResetStream(id) => ControlKey::ResetStream(id),
+        StreamControl::ResetStream { id, .. } => ControlKey::ResetStream(id),
         StreamControl::StopSending(id) => ControlKey::StopSending(id),
         StreamControl::DataBlocked(_) => ControlKey::DataBlocked,
         StreamControl::StreamDataBlocked { id, .. } => ControlKey::StreamDataBlocked(id),

@@ -4,6 +4,7 @@
 //! for streams that are forgotten change nothing.
 
 use super::outgoing::ControlKey;
+use super::recv::PeerReset;
 use super::{MAX_GAPS, StreamEvent, Streams};
 use crate::wire::{Dir, MAX_VARINT, StreamId, TransportError, VarInt};
 
@@ -55,7 +56,41 @@ impl Streams {
         code: VarInt,
         final_size: u64,
     ) -> Result<(), TransportError> {
+        let before = self.peer_reset(id)?;
+        if before.is_some_and(|before| before.reliable_size > 0 && before.code != code) {
+            return Err(code_changed());
+        }
+        self.on_reset(id, PeerReset { code, reliable_size: 0 }, final_size)
+    }
+
+    /// RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset sections 4 and 5).
+    ///
+    /// # Errors
+    /// As [`on_reset_stream`](Self::on_reset_stream), and FRAME_ENCODING_ERROR.
+    pub fn on_reset_stream_at(
+        &mut self,
+        id: StreamId,
+        code: VarInt,
+        final_size: u64,
+        reliable_size: u64,
+    ) -> Result<(), TransportError> {
+        if reliable_size > final_size {
+            return Err(TransportError::frame_encoding_error("more to deliver than the final size"));
+        }
+        if self.peer_reset(id)?.is_some_and(|before| before.code != code) {
+            return Err(code_changed());
+        }
+        self.on_reset(id, PeerReset { code, reliable_size }, final_size)
+    }
+
+    /// The reset of a stream that has come already; opens the stream if it is new.
+    fn peer_reset(&mut self, id: StreamId) -> Result<Option<PeerReset>, TransportError> {
         self.check_receiving(id)?;
+        Ok(self.recv.get(&id).and_then(|half| half.reset))
+    }
+
+    /// Takes in a reset, of which only what it promises less than an earlier one is news.
+    fn on_reset(&mut self, id: StreamId, reset: PeerReset, final_size: u64) -> Result<(), TransportError> {
         let was_complete = self.recv.get(&id).is_some_and(|half| half.is_complete());
         // Everything up to a FIN is here: the application may as well have it (section 3.2).
         if !self.receive_up_to(id, final_size, true)? || was_complete {
@@ -64,8 +99,10 @@ impl Streams {
         // Who reads it already gets what had all come before, as that section allows, too.
         let is_accepted = self.is_local(id) || id.index() < self.remote[id.dir() as usize].accepted;
         let unread = self.with_recv(id, |half| {
-            half.reset = Some(code);
-            if is_accepted && half.is_complete() { 0 } else { half.discard() }
+            let promised =
+                half.reset.map_or(u64::MAX, |before| before.reliable_size).min(reset.reliable_size);
+            half.reset = Some(PeerReset { reliable_size: promised, ..reset });
+            if promised > 0 || is_accepted && half.is_complete() { 0 } else { half.discard() }
         });
         self.consume(unread.unwrap_or(0));
         self.recount_stream(id);
@@ -94,7 +131,7 @@ impl Streams {
             self.recount_stream(id);
         }
         let Some(half) = self.recv.get_mut(&id) else { return Ok(false) };
-        if half.reset.is_some() {
+        if half.due_reset().is_some() {
             return Ok(false);
         }
         if half.stopped.is_some() {
@@ -119,11 +156,16 @@ impl Streams {
     pub fn on_stop_sending(&mut self, id: StreamId, code: VarInt) -> Result<(), TransportError> {
         self.check_sending(id)?;
         let Some(half) = self.send.get_mut(&id) else { return Ok(()) };
-        if half.stopped.is_some() || half.reset().is_some() || half.is_delivered() {
+        if half.stopped.is_some() || half.is_delivered() {
+            return Ok(());
+        }
+        if half.reset().is_some() {
+            // What was to be delivered first is wanted no more.
+            self.lower_reset(id, 0);
             return Ok(());
         }
         half.stopped = Some(code);
-        self.start_reset(id, code);
+        self.start_reset(id, code, 0);
         self.events.push(StreamEvent::Stopped { id, code });
         Ok(())
     }
@@ -234,6 +276,10 @@ impl Streams {
         self.events.push(StreamEvent::Opened { dir });
         Ok(())
     }
+}
+
+fn code_changed() -> TransportError {
+    TransportError::stream_state_error("the code of a reset changed")
 }
 
 fn check_stream_count(count: u64) -> Result<(), TransportError> {

@@ -2,7 +2,7 @@
 
 use super::Streams;
 use super::queue::Class;
-use super::send::Wrote;
+use super::send::{Reset, Wrote};
 use super::sent::{SentStreamFrames, StreamControl, StreamRange};
 use crate::wire::{self, Dir, StreamId};
 
@@ -80,8 +80,13 @@ impl Streams {
         Some(match key {
             ControlKey::ResetStream(id) => {
                 let reset = self.send.get(&id)?.reset().filter(|reset| !reset.acked)?;
-                wire::ResetStream { id, error_code: reset.code, final_size: reset.final_size }.encode(out);
-                StreamControl::ResetStream(id)
+                let Reset { code: error_code, final_size, reliable_size, .. } = reset;
+                if reliable_size > 0 && self.peer_takes_reset_at {
+                    wire::ResetStreamAt { id, error_code, final_size, reliable_size }.encode(out);
+                } else {
+                    wire::ResetStream { id, error_code, final_size }.encode(out);
+                }
+                StreamControl::ResetStream { id, reliable_size }
             }
             ControlKey::StopSending(id) => {
                 let half = self.recv.get(&id).filter(|half| half.wants_stop())?;

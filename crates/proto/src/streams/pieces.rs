@@ -140,6 +140,15 @@ impl Pieces {
         }
     }
 
+    /// Gives up everything from `end` on, which is not below the start.
+    pub(super) fn truncate(&mut self, end: u64) {
+        let (index, at) = self.locate(end);
+        let kept = index + usize::from(at > 0);
+        for piece in self.pieces.drain(kept.min(self.pieces.len())..).flatten() {
+            give_back(piece);
+        }
+    }
+
     /// Hands over what is left of the first piece, and gives it up, if that ends at `end` or
     /// before. All of it must have been written.
     pub(super) fn take_first(&mut self, end: u64) -> Option<Bytes> {

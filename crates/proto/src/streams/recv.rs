@@ -14,6 +14,15 @@ const RAMP: u64 = 1 << 20;
 /// three doublings behind what has come.
 pub(super) const MOST_AHEAD: u64 = 8;
 
+/// A reset that the peer has decided on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct PeerReset {
+    /// Application error code.
+    pub(super) code: VarInt,
+    /// Bytes that the application gets nevertheless; only ever less.
+    pub(super) reliable_size: u64,
+}
+
 /// The receiving half of a stream.
 ///
 /// Credit of the connection is given back as the application reads, or for a whole stream at once
@@ -23,10 +32,10 @@ pub(super) struct RecvHalf {
     pub(super) data: Assembler,
     /// Stream-level credit; `received` is the highest offset seen.
     pub(super) window: Window,
-    /// Known from a FIN or a RESET_STREAM.
+    /// Known from a FIN or a reset.
     pub(super) final_size: Option<u64>,
-    /// The peer's code, when it reset the stream before everything had arrived.
-    pub(super) reset: Option<VarInt>,
+    /// Of the peer, if it came before everything had arrived.
+    pub(super) reset: Option<PeerReset>,
     /// Our code, when the application stopped the stream.
     pub(super) stopped: Option<VarInt>,
     /// Whether the peer knows that we stopped.
@@ -134,9 +143,15 @@ impl RecvHalf {
         self.final_size == Some(self.data.contiguous())
     }
 
+    /// The code of the peer's reset, once all has arrived that it promises.
+    pub(super) fn due_reset(&self) -> Option<VarInt> {
+        let due = self.reset.filter(|reset| reset.reliable_size <= self.data.contiguous());
+        due.map(|reset| reset.code)
+    }
+
     /// Whether something of the stream is still to come, and wanted.
     pub(super) fn awaits_data(&self) -> bool {
-        self.reset.is_none() && self.stopped.is_none() && !self.is_complete()
+        self.due_reset().is_none() && self.stopped.is_none() && !self.is_complete()
     }
 
     /// Whether the reader is at the end.

@@ -30,13 +30,17 @@ enum Fin {
     Acked,
 }
 
-/// A RESET_STREAM that has been decided on.
+/// A reset that has been decided on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reset {
     /// Application error code.
     pub(super) code: VarInt,
     /// Bytes of the stream that count for flow control.
     pub(super) final_size: u64,
+    /// Bytes that are delivered nevertheless, all that the buffer ever holds from now on.
+    pub(super) reliable_size: u64,
+    /// Whether it is told only once these are delivered, since the peer knows RESET_STREAM alone.
+    withheld: bool,
     /// Whether the peer knows it.
     pub(super) acked: bool,
 }
@@ -89,8 +93,8 @@ pub(super) struct SendHalf {
     next: u64,
     fin: Fin,
     reset: Option<Reset>,
-    /// What to reset it with once the peer has everything that was written.
-    reset_later: Option<VarInt>,
+    /// Bytes that are delivered even if the stream is reset.
+    pub(super) boundary: u64,
     /// The code of a STOP_SENDING that arrived.
     pub(super) stopped: Option<VarInt>,
     /// Stream-level credit; `used` is what the application has written.
@@ -122,7 +126,7 @@ impl SendHalf {
             next: 0,
             fin: Fin::Open,
             reset: None,
-            reset_later: None,
+            boundary: 0,
             stopped: None,
             credit,
             app_done: false,
@@ -169,17 +173,12 @@ impl SendHalf {
 
     /// Whether the application may write or finish.
     pub(super) fn is_open(&self) -> bool {
-        self.fin == Fin::Open && self.reset.is_none() && self.reset_later.is_none()
+        self.fin == Fin::Open && self.reset.is_none()
     }
 
-    /// Nothing more will be written; what was is delivered before the reset.
-    pub(super) fn reset_later(&mut self, code: VarInt) {
-        self.reset_later = Some(code);
-    }
-
-    /// The code of a reset whose time has come.
-    pub(super) fn due_reset(&self) -> Option<VarInt> {
-        if self.reset.is_none() && self.buffer.len() == 0 { self.reset_later } else { None }
+    /// What the application has written, ever.
+    pub(super) fn written(&self) -> u64 {
+        self.buffer.end()
     }
 
     pub(super) fn reset(&self) -> Option<Reset> {
@@ -193,7 +192,8 @@ impl SendHalf {
 
     /// Whether nothing about this half is of use to anybody any more.
     pub(super) fn is_done(&self) -> bool {
-        self.app_done && (self.is_delivered() || self.reset.is_some_and(|reset| reset.acked))
+        let is_reset = self.reset.is_some_and(|reset| reset.acked) && self.buffer.len() == 0;
+        self.app_done && (self.is_delivered() || is_reset)
     }
 
     pub(super) fn push(&mut self, data: &[u8]) {
@@ -206,18 +206,57 @@ impl SendHalf {
         self.fin = Fin::Unsent;
     }
 
-    /// Drops all data and ends the stream at what has been sent; returns the bytes that will never
-    /// be sent.
-    pub(super) fn start_reset(&mut self, code: VarInt) -> u64 {
-        let unsent = self.unsent();
-        self.reset = Some(Reset { code, final_size: self.next, acked: false });
-        let end = self.buffer.end();
-        self.buffer.advance(end);
-        self.next = end;
-        self.acked.clear();
-        self.lost.clear();
+    /// Drops all data but the first `reliable_size` bytes, and ends the stream there or at what has been
+    /// sent; returns the bytes that will never be sent. A peer that does not take RESET_STREAM_AT is told
+    /// once it has those that are left.
+    pub(super) fn start_reset(&mut self, code: VarInt, reliable_size: u64, takes_at: bool) -> u64 {
+        let reliable_size = reliable_size.min(self.buffer.end());
+        let final_size = self.next.max(reliable_size);
+        let never_sent = self.buffer.end() - final_size;
+        self.drop_from(reliable_size);
         self.fin = Fin::Open;
-        unsent
+        let withheld = !takes_at && self.buffer.len() > 0;
+        self.reset = Some(Reset { code, final_size, reliable_size, withheld, acked: false });
+        never_sent
+    }
+
+    /// Delivers no more than `reliable_size` bytes before the reset; whether that drops any.
+    pub(super) fn lower_reset(&mut self, reliable_size: u64) -> bool {
+        let Some(mut reset) = self.reset.filter(|reset| reset.reliable_size > reliable_size) else {
+            return false;
+        };
+        if self.buffer.len() == 0 {
+            return false;
+        }
+        self.drop_from(reliable_size);
+        reset.withheld &= self.buffer.len() > 0;
+        self.reset = Some(Reset { reliable_size, acked: false, ..reset });
+        true
+    }
+
+    /// Whether the time of a reset that was withheld has come.
+    pub(super) fn release_reset(&mut self) -> bool {
+        match &mut self.reset {
+            Some(reset) if reset.withheld && self.buffer.len() == 0 => {
+                reset.withheld = false;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the peer is to be told of a reset now.
+    pub(super) fn owes_reset(&self) -> bool {
+        self.reset.is_some_and(|reset| !reset.withheld && !reset.acked)
+    }
+
+    /// Drops what was written from `offset` on.
+    fn drop_from(&mut self, offset: u64) {
+        let end = offset.max(self.buffer.base()).min(self.buffer.end());
+        self.buffer.truncate(end);
+        self.next = self.next.min(end);
+        self.acked.remove(end..u64::MAX);
+        self.lost.remove(end..u64::MAX);
     }
 
     /// Which lists of the queue the stream has to enter, by what changed.
@@ -323,21 +362,17 @@ impl SendHalf {
         limit: usize,
         sent: &mut SentStreamFrames,
     ) -> Wrote {
-        if self.reset.is_some() {
-            return Wrote::Everything;
-        }
         let mut pieces: SmallVec<[(Range<u64>, bool); 4]> = SmallVec::new();
         for unacked in self.unacked_within(range) {
             pieces.extend(self.lost.present_within(unacked.clone()).map(|piece| (piece, false)));
             pieces.extend(self.lost.missing_within(unacked).map(|piece| (piece, true)));
         }
-        if pieces.is_empty() && range.fin && self.fin != Fin::Acked {
+        if pieces.is_empty() && self.lacks_fin(range) {
             pieces.push((range.end()..range.end(), self.fin != Fin::Lost));
         }
         for (mut piece, copy) in pieces {
             loop {
-                let fin = range.fin && self.fin != Fin::Acked;
-                let wanted = StreamRange { copy, ..self.frame(piece.clone(), fin) };
+                let wanted = StreamRange { copy, ..self.frame(piece.clone(), self.lacks_fin(range)) };
                 let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
                 if !copy {
                     self.lost.remove(frame.offset..frame.end());
@@ -362,7 +397,7 @@ impl SendHalf {
         self.buffer.copy_to(range.offset..range.end(), out);
     }
 
-    /// The parts of `range` that are not acknowledged. A reset stream has none.
+    /// The parts of `range` that are not acknowledged, of a reset stream only those that it still delivers.
     fn unacked_within(&self, range: StreamRange) -> impl Iterator<Item = Range<u64>> + '_ {
         let start = range.offset.max(self.buffer.base());
         self.acked.missing_within(start..range.end().min(self.buffer.end()).max(start))
@@ -370,8 +405,12 @@ impl SendHalf {
 
     /// Whether the peer may lack something of `range`.
     pub(super) fn is_unacked(&self, range: StreamRange) -> bool {
-        self.reset.is_none()
-            && (self.unacked_within(range).next().is_some() || (range.fin && self.fin != Fin::Acked))
+        self.unacked_within(range).next().is_some() || self.lacks_fin(range)
+    }
+
+    /// Whether the peer may lack the end of the stream, if that is in `range`.
+    fn lacks_fin(&self, range: StreamRange) -> bool {
+        range.fin && self.fin != Fin::Acked && self.reset.is_none()
     }
 
     /// A frame for as much of `range` as a frame can hold, with the end of the stream if `fin` and
@@ -416,15 +455,13 @@ impl SendHalf {
 
     /// The peer has `range`, by whatever copy.
     pub(super) fn on_acked(&mut self, range: StreamRange) {
-        if self.reset.is_some() {
-            return;
-        }
-        if range.fin {
+        if self.lacks_fin(range) {
             self.fin = Fin::Acked;
         }
         let start = range.offset.max(self.buffer.base());
-        self.acked.insert(start..range.end());
-        self.lost.remove(start..range.end());
+        let end = range.end().min(self.buffer.end());
+        self.acked.insert(start..end);
+        self.lost.remove(start..end);
         if self.acked.min() == Some(self.buffer.base())
             && let Some(prefix) = self.acked.pop_first()
         {
@@ -435,7 +472,7 @@ impl SendHalf {
     /// The packet that answered for `range` is lost: what is not acknowledged must be sent again.
     /// Returns how much.
     pub(super) fn on_lost(&mut self, range: StreamRange) -> u64 {
-        if self.reset.is_some() || range.copy {
+        if range.copy {
             return 0;
         }
         if range.fin && self.fin == Fin::Sent {
@@ -449,9 +486,14 @@ impl SendHalf {
         self.lost.covered() - before
     }
 
-    pub(super) fn on_reset_acked(&mut self) {
-        if let Some(reset) = &mut self.reset {
-            reset.acked = true;
+    /// The peer knows of the reset; whether in the way that it is told now.
+    pub(super) fn on_reset_acked(&mut self, reliable_size: u64) -> bool {
+        match &mut self.reset {
+            Some(reset) if reset.reliable_size == reliable_size => {
+                reset.acked = true;
+                true
+            }
+            _ => false,
         }
     }
 }

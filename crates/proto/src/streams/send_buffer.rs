@@ -43,6 +43,17 @@ impl SendBuffer {
         }
     }
 
+    /// Frees everything from `end` on; `base()` and what follows it stay what they are.
+    pub(super) fn truncate(&mut self, end: u64) {
+        debug_assert!(self.base() <= end && end <= self.end);
+        self.end = end;
+        if end == self.base() {
+            self.bytes.release_all(end);
+        } else {
+            self.bytes.truncate(end);
+        }
+    }
+
     /// Appends the bytes of `range`, all of which are held, to `out`.
     pub(super) fn copy_to(&self, range: Range<u64>, out: &mut Vec<u8>) {
         debug_assert!(self.base() <= range.start && range.end <= self.end());

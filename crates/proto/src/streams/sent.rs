@@ -49,8 +49,13 @@ pub enum StreamControl {
         /// The announced count.
         limit: u64,
     },
-    /// RESET_STREAM (section 19.4).
-    ResetStream(StreamId),
+    /// RESET_STREAM (section 19.4), or RESET_STREAM_AT if something is delivered nevertheless.
+    ResetStream {
+        /// The stream.
+        id: StreamId,
+        /// How much of it is.
+        reliable_size: u64,
+    },
     /// STOP_SENDING (section 19.5).
     StopSending(StreamId),
     /// DATA_BLOCKED (section 19.12).

@@ -3,6 +3,7 @@
 mod flow_control;
 mod loss;
 mod model;
+mod reset_at;
 mod rules;
 mod turns;
 mod windows;
@@ -30,6 +31,20 @@ fn pair(client: &StreamsConfig, server: &StreamsConfig) -> (Streams, Streams) {
     pair
 }
 
+/// As [`pair`], of generous limits, and both take RESET_STREAM_AT.
+fn pair_with_resets_at() -> (Streams, Streams) {
+    let (mut client, mut server) = pair(&config(), &config());
+    take_resets_at(&mut client, &config());
+    take_resets_at(&mut server, &config());
+    (client, server)
+}
+
+/// `streams` learns that a peer with the limits of `config` takes RESET_STREAM_AT.
+fn take_resets_at(streams: &mut Streams, config: &StreamsConfig) {
+    streams.set_peer_limits(&TransportParameters { reset_stream_at: true, ..parameters(config) });
+    while streams.poll_event().is_some() {}
+}
+
 /// The next packet payload of at most `limit` bytes and its record.
 fn packet(streams: &mut Streams, limit: usize) -> (Vec<u8>, SentStreamFrames) {
     let (mut out, mut sent) = (Vec::new(), SentStreamFrames::default());
@@ -46,6 +61,9 @@ fn receive(streams: &mut Streams, payload: &[u8]) -> Result<(), TransportError> 
         match frame.expect("our own frames are well formed") {
             Frame::Stream(f) => streams.on_stream(f.id, f.offset, f.data, f.fin)?,
             Frame::ResetStream(f) => streams.on_reset_stream(f.id, f.error_code, f.final_size)?,
+            Frame::ResetStreamAt(f) => {
+                streams.on_reset_stream_at(f.id, f.error_code, f.final_size, f.reliable_size)?
+            }
             Frame::StopSending(f) => streams.on_stop_sending(f.id, f.error_code)?,
             Frame::MaxData(f) => streams.on_max_data(f.maximum),
             Frame::MaxStreamData(f) => streams.on_max_stream_data(f.id, f.maximum)?,

@@ -26,8 +26,8 @@ pub use connection::{
 };
 pub use data::{Crypto, CryptoHeader, Datagram, DatagramHeader, Stream, StreamHeader};
 pub use flow::{
-    DataBlocked, MaxData, MaxStreamData, MaxStreams, ResetStream, StopSending, StreamDataBlocked,
-    StreamsBlocked,
+    DataBlocked, MaxData, MaxStreamData, MaxStreams, ResetStream, ResetStreamAt, StopSending,
+    StreamDataBlocked, StreamsBlocked,
 };
 pub use multipath::{MaxPathId, PathAbandon, PathCidsBlocked, PathStatus, PathsBlocked};
 pub use repair::{CodeScheme, Recovered, Repair, RepairHeader, encode_recovered, recovered_len};
@@ -52,6 +52,8 @@ pub enum Frame<'a> {
     Ack(Ack<'a>),
     /// RESET_STREAM.
     ResetStream(ResetStream),
+    /// RESET_STREAM_AT.
+    ResetStreamAt(ResetStreamAt),
     /// STOP_SENDING.
     StopSending(StopSending),
     /// CRYPTO.
@@ -113,6 +115,8 @@ pub enum Extension {
     Multipath,
     /// The repair extension's parameter.
     Repair,
+    /// reset_stream_at (draft-ietf-quic-reliable-stream-reset), which allows its peer the frame.
+    ResetStreamAt,
 }
 
 impl<'a> Frame<'a> {
@@ -139,6 +143,7 @@ impl<'a> Frame<'a> {
                 Self::Ack(Ack::decode(frame_type, reader)?)
             }
             frame_types::RESET_STREAM => Self::ResetStream(ResetStream::decode(reader)?),
+            frame_types::RESET_STREAM_AT => Self::ResetStreamAt(ResetStreamAt::decode(reader)?),
             frame_types::STOP_SENDING => Self::StopSending(StopSending::decode(reader)?),
             frame_types::CRYPTO => Self::Crypto(Crypto::decode(reader)?),
             frame_types::NEW_TOKEN => Self::NewToken(NewToken::decode(reader)?),
@@ -191,6 +196,7 @@ impl<'a> Frame<'a> {
             Self::Ping | Self::HandshakeDone => put_varint(out, self.frame_type()),
             Self::Ack(frame) => frame.encode(out),
             Self::ResetStream(frame) => frame.encode(out),
+            Self::ResetStreamAt(frame) => frame.encode(out),
             Self::StopSending(frame) => frame.encode(out),
             Self::Crypto(frame) => frame.encode(out),
             Self::NewToken(frame) => frame.encode(out),
@@ -226,6 +232,7 @@ impl<'a> Frame<'a> {
             Self::Ping => frame_types::PING,
             Self::Ack(frame) => frame.frame_type(),
             Self::ResetStream(_) => frame_types::RESET_STREAM,
+            Self::ResetStreamAt(_) => frame_types::RESET_STREAM_AT,
             Self::StopSending(_) => frame_types::STOP_SENDING,
             Self::Crypto(_) => frame_types::CRYPTO,
             Self::NewToken(_) => frame_types::NEW_TOKEN,
@@ -299,6 +306,7 @@ impl<'a> Frame<'a> {
             }
             Self::NewConnectionId(NewConnectionId { path: None, .. })
             | Self::ResetStream(_)
+            | Self::ResetStreamAt(_)
             | Self::StopSending(_)
             | Self::Stream(_)
             | Self::MaxData(_)
@@ -346,6 +354,7 @@ impl<'a> Frame<'a> {
     pub const fn extension(&self) -> Option<Extension> {
         match self {
             Self::Datagram(_) => Some(Extension::Datagram),
+            Self::ResetStreamAt(_) => Some(Extension::ResetStreamAt),
             Self::Ack(Ack { path: Some(_), .. })
             | Self::NewConnectionId(NewConnectionId { path: Some(_), .. })
             | Self::RetireConnectionId(RetireConnectionId { path: Some(_), .. })

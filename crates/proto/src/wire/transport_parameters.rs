@@ -33,9 +33,12 @@ mod ids {
     pub(super) const ACTIVE_CONNECTION_ID_LIMIT: u64 = 0x0e;
     pub(super) const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
     pub(super) const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
+    pub(super) const RESET_STREAM_AT: u64 = 0x1d;
     pub(super) const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
     pub(super) const INITIAL_MAX_PATH_ID: u64 = 0x3e;
     pub(super) const REPAIR: u64 = 0x0d3e_4d00;
+    /// As draft-ietf-quic-reliable-stream-reset-07 called it, and what was built before the last one does.
+    pub(super) const RESET_STREAM_AT_DRAFT_07: u64 = 0x17_f758_6d2c_b571;
 }
 
 /// What an endpoint declares about itself in the handshake. The default is what RFC 9000 assumes of
@@ -84,6 +87,8 @@ pub struct TransportParameters {
     /// The largest DATAGRAM frame the endpoint receives, in bytes with its type and length; zero
     /// for none (RFC 9221).
     pub max_datagram_frame_size: VarInt,
+    /// Whether the endpoint takes RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset section 3).
+    pub reset_stream_at: bool,
     /// The largest path id the peer may use at first; `None` without multipath.
     pub initial_max_path_id: Option<PathId>,
     /// What the endpoint can decode; `None` without the repair extension, and for versions of it
@@ -113,6 +118,7 @@ impl Default for TransportParameters {
             initial_source_connection_id: None,
             retry_source_connection_id: None,
             max_datagram_frame_size: VarInt::from_u32(0),
+            reset_stream_at: false,
             initial_max_path_id: None,
             repair: None,
         }

@@ -105,6 +105,7 @@ settings! {
     "max_concurrent_uni" = max_concurrent_uni,
     "datagram_receive_buffer" = datagram_receive_buffer,
     "datagram_send_buffer" = datagram_send_buffer,
+    "reset_stream_at" = reset_stream_at,
     "max_paths" = max_paths,
     "initial_window_packets" = initial_window_packets,
     "initial_rtt" = initial_rtt,

@@ -18,7 +18,8 @@ use crate::{
 
 type Ending = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync>>;
 
-/// The sending side of a stream. Dropped without `finish`, it is reset with code 0.
+/// The sending side of a stream. Dropped without `finish`, it is reset with code 0. What tells the peer
+/// whose stream it is arrives nevertheless.
 pub struct SendStream {
     /// Kept from poll to poll; goes before the stream, which looks whether somebody waits.
     ending: Option<Ending>,
@@ -35,6 +36,15 @@ impl SendStream {
     /// The stream below.
     pub fn get_ref(&self) -> &mendpath::SendStream {
         &self.stream
+    }
+
+    /// Promises that what was written so far is delivered even if the stream is reset later, or dropped:
+    /// [`mendpath::SendStream::set_reliable_boundary`].
+    ///
+    /// # Errors
+    /// If it was finished or reset, or the peer stopped it, before.
+    pub fn set_reliable_boundary(&mut self) -> Result<(), StreamError> {
+        self.stream.set_reliable_boundary().map_err(|_| StreamError::Ended)
     }
 
     pub(crate) fn poll_write(

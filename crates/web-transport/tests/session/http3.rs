@@ -169,6 +169,29 @@ async fn what_belongs_to_no_session_is_left_out() {
     .await;
 }
 
+/// Whose stream it is that breaks off is told, even if nothing of it had been sent.
+#[tokio::test]
+async fn streams_that_are_reset_at_once_are_heard_of() {
+    let pair = Pair::with(Kind::Http3, |transport| transport.reset_stream_at = true);
+    let (client, server) = watchdog(pair.session()).await;
+    watchdog(async {
+        client.open_uni().await.unwrap().reset(7);
+        let mut heard = server.accept_uni().await.unwrap();
+        assert_eq!(heard.read_all().await.unwrap_err().stream_error(), Some(7));
+
+        let (mut send, _recv) = client.open_bi().await.unwrap();
+        send.write_all(b"object 7").await.unwrap();
+        send.set_reliable_boundary().unwrap();
+        send.write_all(b"of which nothing comes").await.unwrap();
+        drop(send);
+        let (_theirs, mut heard) = server.accept_bi().await.unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(heard.read(&mut buffer).await.unwrap(), Some(8));
+        assert_eq!(&buffer, b"object 7");
+    })
+    .await;
+}
+
 /// Codes outside the range of sessions reach nobody as if they were inside.
 #[tokio::test]
 async fn codes_of_others_have_no_meaning() {

@@ -174,7 +174,8 @@ fn lost_resets_and_stops_are_repeated_while_they_matter() {
     assert_eq!(client.reset(id, 9u8.into()), Err(CloseError::Closed));
     client.stop(id, 8u8.into()).unwrap();
     let (_, mut first) = packet(&mut client, 100);
-    assert_eq!(first.control, [StreamControl::ResetStream(id), StreamControl::StopSending(id)]);
+    let reset = StreamControl::ResetStream { id, reliable_size: 0 };
+    assert_eq!(first.control, [reset, StreamControl::StopSending(id)]);
     assert!(client.unacked_remaining(&first));
     client.on_lost(&mut first);
     let (payload, mut second) = packet(&mut client, 100);

@@ -55,6 +55,10 @@ struct Half {
     blocked: bool,
     /// Ended otherwise than by reading or writing to the end.
     aborted: bool,
+    /// Of the writer, how much is delivered nevertheless; of the reader, whether it wants no more.
+    boundary: u64,
+    promised: u64,
+    stopped: bool,
 }
 
 struct Endpoint {
@@ -120,8 +124,17 @@ impl Endpoint {
             if rng.one_in(10) {
                 self.streams.set_priority(id, rng.below(3) as i32 - 1);
             }
+            // Refused if the peer has stopped it.
+            if aborts && rng.one_in(20) && self.streams.set_reliable_boundary(id).is_ok() {
+                half.boundary = half.offset;
+            }
             if aborts && rng.one_in(100) {
-                self.streams.reset(id, 5u8.into()).unwrap();
+                half.promised = half.boundary;
+                if rng.one_in(2) && self.streams.reset_when_delivered(id, 5u8.into()).is_ok() {
+                    half.promised = half.offset;
+                } else {
+                    self.streams.reset(id, 5u8.into()).unwrap();
+                }
                 (half.done, half.aborted) = (true, true);
                 continue;
             }
@@ -143,13 +156,22 @@ impl Endpoint {
         }
     }
 
+    /// Gives up more of what was reset.
+    fn lower(&mut self, rng: &mut Rng) {
+        for (&id, half) in self.writing.iter_mut().filter(|(_, half)| half.promised > half.boundary) {
+            if rng.one_in(20) && self.streams.reset(id, 5u8.into()).is_ok() {
+                half.promised = half.boundary;
+            }
+        }
+    }
+
     /// Reads up to `max` bytes of every stream, and checks them.
     fn read(&mut self, rng: &mut Rng, max: u64, aborts: bool) {
         let from = self.side.peer();
         for (&id, half) in self.reading.iter_mut().filter(|(_, half)| !half.done) {
             if aborts && rng.one_in(100) {
                 self.streams.stop(id, 6u8.into()).unwrap();
-                (half.done, half.aborted) = (true, true);
+                (half.done, half.aborted, half.stopped) = (true, true, true);
                 continue;
             }
             let mut buf = vec![0; rng.below(max) as usize + 1];
@@ -278,7 +300,12 @@ fn config_strategy() -> impl Strategy<Value = StreamsConfig> {
 /// A phase of disorder, then orderly rounds until everything has arrived.
 fn run(seed: u64, client: &StreamsConfig, server: &StreamsConfig, aborts: bool) {
     let mut rng = Rng(seed);
-    let (a, b) = pair(client, server);
+    let (mut a, mut b) = pair(client, server);
+    let resets_at = rng.one_in(2);
+    if resets_at {
+        take_resets_at(&mut a, server);
+        take_resets_at(&mut b, client);
+    }
     let mut ends = [Endpoint::new(Side::Client, client, a), Endpoint::new(Side::Server, server, b)];
     // Packets under way: who receives it, its number, its payload.
     let mut wire: Vec<(usize, usize, Vec<u8>)> = Vec::new();
@@ -290,7 +317,10 @@ fn run(seed: u64, client: &StreamsConfig, server: &StreamsConfig, aborts: bool) 
         end.streams.note_network(Network { now, rtt: Duration::from_millis(10), need: rng.below(200) });
         match rng.below(10) {
             0 => end.open_and_accept(),
-            1 => end.write(&mut rng, 200, aborts),
+            1 => {
+                end.write(&mut rng, 200, aborts);
+                end.lower(&mut rng);
+            }
             2 => end.read(&mut rng, 200, aborts),
             3..=5 => {
                 wire.extend(end.send(&mut rng, true).map(|(number, payload)| (1 - who, number, payload)))
@@ -326,6 +356,19 @@ fn run(seed: u64, client: &StreamsConfig, server: &StreamsConfig, aborts: bool) 
         let stats = end.streams.stats();
         assert_eq!((stats.send_buffered, stats.receive_buffered, stats.gaps), (0, 0, 0));
         assert_eq!(end.streams.sendable_bytes(), 0);
+    }
+    if resets_at {
+        let [a, b] = &ends;
+        check_promises(a, b);
+        check_promises(b, a);
+    }
+}
+
+/// Whoever reads a stream that was reset has got what was promised of it.
+fn check_promises(from: &Endpoint, to: &Endpoint) {
+    for (id, half) in from.writing.iter().filter(|(_, half)| half.promised > 0) {
+        let reader = &to.reading[id];
+        assert!(reader.stopped || reader.offset >= half.promised, "{id}: {half:?}, {reader:?}");
     }
 }
 

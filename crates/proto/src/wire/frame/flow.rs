@@ -1,5 +1,5 @@
 //! Frames that start, stop, limit and unblock streams (RFC 9000 sections 19.4, 19.5, 19.9
-//! to 19.14).
+//! to 19.14; draft-ietf-quic-reliable-stream-reset section 4).
 
 use super::super::coding::{Reader, put_varint, varint_len};
 use super::super::ids::{Dir, StreamId};
@@ -16,6 +16,20 @@ varint_frame! {
         pub error_code: VarInt,
         /// Bytes that were sent on the stream in all.
         pub final_size: u64,
+    }
+}
+
+varint_frame! {
+    /// RESET_STREAM_AT: the sender gives up its half of a stream but for its beginning.
+    pub struct ResetStreamAt = RESET_STREAM_AT {
+        /// The stream.
+        pub id: StreamId,
+        /// The application's error code.
+        pub error_code: VarInt,
+        /// Bytes that were sent on the stream in all.
+        pub final_size: u64,
+        /// Bytes that are delivered nevertheless; at most `final_size`.
+        pub reliable_size: u64,
     }
 }
 

@@ -299,6 +299,16 @@ fn frames_and_packet_types() {
         (Frame::Ping, "IH01", ""),
         (only(&ack), "IH1", "N"),
         (Frame::ResetStream(ResetStream { id, error_code: VarInt::from_u32(0), final_size: 0 }), "01", ""),
+        (
+            Frame::ResetStreamAt(ResetStreamAt {
+                id,
+                error_code: VarInt::from_u32(0),
+                final_size: 0,
+                reliable_size: 0,
+            }),
+            "01",
+            "",
+        ),
         (Frame::StopSending(StopSending { id, error_code: VarInt::from_u32(0) }), "01", ""),
         (Frame::Crypto(Crypto { offset: 0, data: b"" }), "IH1", ""),
         (Frame::NewToken(NewToken { token: b"t" }), "1", ""),
@@ -342,6 +352,7 @@ fn frames_and_packet_types() {
         assert_eq!(frame.is_ack_eliciting(), !marks.contains('N'), "{frame:?}");
         assert_eq!(frame.is_probing(), marks.contains('P'), "{frame:?}");
         let extension = match frame.frame_type() {
+            0x24 => Some(Extension::ResetStreamAt),
             0x30 | 0x31 => Some(Extension::Datagram),
             frame_types::REPAIR..=frame_types::COMBINATION => Some(Extension::Repair),
             0x3e.. => Some(Extension::Multipath),
@@ -481,7 +492,7 @@ fn data() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn stream_frames() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
-    let input = (0..5_u8, varint(), varint(), 0..MAX_VARINT - 100, any::<bool>(), data());
+    let input = (0..6_u8, varint(), varint(), 0..MAX_VARINT - 100, any::<bool>(), data());
     input.prop_map(|(which, id, number, offset, fin, data)| {
         let id = StreamId(id);
         match which {
@@ -489,6 +500,12 @@ fn stream_frames() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
             1 => encoded!(Crypto { offset, data: &data }),
             2 => encoded!(Datagram { data: &data }),
             3 => encoded!(ResetStream { id, error_code: VarInt::saturating(number), final_size: offset }),
+            4 => encoded!(ResetStreamAt {
+                id,
+                error_code: VarInt::saturating(number),
+                final_size: offset,
+                reliable_size: number,
+            }),
             _ => encoded!(StopSending { id, error_code: VarInt::saturating(number) }),
         }
     })

@@ -103,6 +103,7 @@ impl TransportParameters {
                 let id = within(0..=u64::from(u32::MAX), value)?;
                 self.initial_max_path_id = Some(PathId(id.into_inner() as u32));
             }
+            ids::RESET_STREAM_AT | ids::RESET_STREAM_AT_DRAFT_07 => self.reset_stream_at = true,
             ids::REPAIR => self.repair = repair(value)?,
             _ => return Ok(false),
         }

@@ -15,6 +15,10 @@ impl TransportParameters {
         if self.disable_active_migration {
             put(&mut out, ids::DISABLE_ACTIVE_MIGRATION, &[]);
         }
+        if self.reset_stream_at {
+            put(&mut out, ids::RESET_STREAM_AT, &[]);
+            put(&mut out, ids::RESET_STREAM_AT_DRAFT_07, &[]);
+        }
         if let Some(address) = &self.preferred_address {
             put(&mut out, ids::PREFERRED_ADDRESS, &preferred_address(address));
         }
