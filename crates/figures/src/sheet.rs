@@ -11,7 +11,7 @@ pub const PANEL: Size = Size { class: "panel", width: 460, height: 330, text: 15
 const LINE: u32 = 19;
 
 /// Letters of a heading that fit over its panel.
-const HEADING: usize = 66;
+const HEADING: usize = 56;
 
 /// A title, panels side by side (two in a row), a key and notes below.
 #[derive(Clone, Copy)]
