@@ -21,10 +21,10 @@
 //!
 //! # Life of a half
 //! A send half is forgotten once the peer acknowledged everything (or the reset, and what is delivered
-//! before it), *and* the application ended it: by `finish`, by `reset`, or by a `write` or `finish` that returned
-//! `Stopped`. A receive half is forgotten once the application read `Finished` or `Reset`, or
-//! stopped it and the final size is known. When no half is left, the stream counts as closed;
-//! frames for it are ignored.
+//! before it), *and* the application ended it: by `finish`, by `reset`, or by a `write` or `finish` that
+//! returned `Stopped`. A receive half is forgotten once the application read `Finished` or `Reset`, or
+//! stopped it and the final size is known. When no half is left, the stream counts as closed; frames
+//! for it are ignored.
 
 mod application;
 mod assembler;

@@ -243,8 +243,8 @@ impl Connection {
 }
 
 /// What may be assumed of a server before it has answered (RFC 9000 section 7.4.1, RFC 9221
-/// section 3, draft-ietf-quic-reliable-stream-reset section 3). The rest concerns the old connection alone, or, as multipath and repair, is
-/// negotiated anew.
+/// section 3, draft-ietf-quic-reliable-stream-reset section 3). The rest concerns the old connection
+/// alone, or, as multipath and repair, is negotiated anew.
 fn remembered(parameters: &TransportParameters) -> TransportParameters {
     TransportParameters {
         initial_max_data: parameters.initial_max_data,

@@ -277,8 +277,8 @@ proptest! {
         for end in 0..bytes.len() {
             // A cut between two parameters loses the rest; any other is seen.
             if let Ok(fewer) = TransportParameters::decode(&bytes[..end], Side::Server) {
-                if fewer.reset_stream_at && !bytes[..end].ends_with(&DRAFT_07) && bytes[end..].starts_with(&DRAFT_07) {
-                    continue; // told twice
+                if fewer.reset_stream_at && bytes[end..].starts_with(&DRAFT_07) {
+                    continue; // The other name tells nothing new.
                 }
                 prop_assert_ne!(&fewer, &parameters);
                 prop_assert!(fewer.encode().len() == end);
