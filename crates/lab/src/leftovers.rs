@@ -198,7 +198,14 @@ mod tests {
         let base = std::env::temp_dir().join(format!("lab-sweep-written-{own}"));
         let dead = format!("{own}-{}-0", start_time(own).unwrap() + 1);
         fs::create_dir_all(base.join(&dead)).unwrap();
-        let start = |run: &str| Command::new("sleep").arg("1000").env(VARIABLE, run).spawn().unwrap();
+        let start = |run: &str| {
+            let child = Command::new("sleep").arg("1000").env(VARIABLE, run).spawn().unwrap();
+            // The kernel lets a parent go on before the program's environment is in its place.
+            while !has_variable(Pid::from_raw(child.id() as i32), &format!("{VARIABLE}={run}")) {
+                std::thread::yield_now();
+            }
+            child
+        };
         let (mut left, mut others) = (start(&dead), start(&format!("{dead}0")));
         sweep(&base);
         assert_eq!(left.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
