@@ -13,6 +13,7 @@ mod rules;
 mod source;
 
 use std::{
+    pin::pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
@@ -154,8 +155,11 @@ fn session(
     let session = Session::new(connection.clone(), Link::http3(http3)).accepting(accepting);
     let link = Arc::downgrade(session.link());
     let listening = tokio::spawn(async move {
+        // Kept until the connection is closed: with it goes the peer's control stream, and who hears first
+        // that nobody reads that takes it for an error (RFC 9114 section 6.2.1).
+        let mut sorting = pin!(sorting);
         let ended = tokio::select! {
-            Err(broken) = sorting => Ended::Broken(broken),
+            Err(broken) = &mut sorting => Ended::Broken(broken),
             ended = capsules::last_words(capsules) => ended,
         };
         if let Some(link) = link.upgrade() {

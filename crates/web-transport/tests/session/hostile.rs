@@ -1,7 +1,7 @@
 //! Peers that break the rules of HTTP/3, and what they are told.
 
 use bytes::Bytes;
-use mendpath::{Connection, ConnectionError, RecvStream, SendStream, VarInt};
+use mendpath::{Connection, ConnectionError, RecvStream, SendStream, StoppedError, VarInt};
 use mendpath_web_transport::{
     Session, SessionError,
     http3::{HandshakeError, Request},
@@ -96,6 +96,27 @@ async fn a_malformed_close_is_an_error() {
         // By then it may be over.
         let _ = client.capsules.finish();
         client.is_told(code, &server, what).await;
+    }
+}
+
+/// Whoever closes a session hears that the connection is closed, and not before that, that nobody reads its
+/// control stream: Chromium takes that for an error (RFC 9114 section 6.2.1). The server's connection is
+/// driven beside what ends its session, so it is tried often.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_control_stream_is_read_to_the_end() {
+    let pair = Pair::new(Kind::Http3);
+    for _ in 0..400 {
+        let (mut client, server) = Client::new(&pair).await;
+        // QPACK's two, as browsers have them, and one that tells that they have come.
+        let _qpack = (client.uni(&[0x02]).await, client.uni(&[0x03]).await);
+        let _last = client.uni(b"\x40\x54\x00").await;
+        watchdog(server.accept_uni()).await.unwrap();
+        client.capsules.write_all(&data(&close(&[0, 0, 0, 7]))).await.unwrap();
+        // By then it may be over.
+        let _ = client.capsules.finish();
+        let stopped = watchdog(client.control.stopped()).await;
+        assert!(matches!(stopped, Err(StoppedError::ConnectionLost(_))), "{stopped:?}");
+        assert!(matches!(server.closed().await, SessionError::Closed { code: 7, .. }));
     }
 }
 
