@@ -217,6 +217,7 @@ impl Chart<'_> {
     {
         let root = SVGBackend::with_string(svg, (size.width, size.height)).into_drawing_area();
         let text = ("sans-serif", size.text, &TEXT).into_text_style(&root);
+        let titles = ("sans-serif", title_size(self.y.title, size), &TEXT).into_text_style(&root);
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
             .margin_right(if self.x.is_log { 22 } else { 14 })
@@ -232,7 +233,7 @@ impl Chart<'_> {
             .axis_style(AXIS)
             .x_desc(self.x.title)
             .y_desc(self.y.title)
-            .axis_desc_style(text.clone())
+            .axis_desc_style(titles)
             .label_style(text)
             .x_labels(self.x.labels.unwrap_or(size.labels))
             .y_labels(self.y.labels.unwrap_or(5))
@@ -287,9 +288,29 @@ impl Chart<'_> {
     }
 }
 
+/// The size of the axes' titles: smaller than other text where that of the vertical axis is longer than the
+/// axis and would be cut off.
+fn title_size(vertical: &str, size: Size) -> i32 {
+    let room = size.height as i32 - 60;
+    let length = vertical.chars().count() as i32 * size.text * 3 / 7;
+    if length > room { size.text * room / length } else { size.text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sheet::PANEL;
+
+    #[test]
+    fn a_title_longer_than_its_axis_is_written_smaller() {
+        assert_eq!(title_size("goodput (Mbit/s)", PANEL), PANEL.text);
+        let long = "hit after at most 4 others, of flows with a repair (%)";
+        let letters = title_size(long, PANEL);
+        assert!(
+            (8..PANEL.text).contains(&letters) && long.len() as i32 * letters * 3 / 7 <= 270,
+            "{letters}"
+        );
+    }
 
     fn chart() -> Chart<'static> {
         let bars = vec![ErrorBar { x: 2.0, y: 3.0, low: 0.5, high: 4.0 }];

@@ -94,7 +94,7 @@ impl Agreement {
         self.plans.iter().flat_map(open).collect()
     }
 
-    /// What is promised of a flow before its reset, if its receiver takes such promises: about half.
+    /// Whether so much of a flow is promised before its reset: about half is, if its receiver takes promises.
     fn promises(&self, flow: &Flow, sender: Side, written: u64) -> bool {
         let receiver_takes = self.take_promises[usize::from(sender.is_client())];
         receiver_takes && matches!(flow.end, FlowEnd::Reset { after } if written <= after / 2)

@@ -502,6 +502,19 @@ fn encoded(frame: crate::wire::Frame<'_>) -> Vec<u8> {
 }
 
 #[test]
+fn resets_that_promise_something_need_a_side_that_takes_them() {
+    use crate::wire::{Dir, Frame, ResetStreamAt, Side, StreamId};
+    let id = StreamId::new(Side::Server, Dir::Uni, 0);
+    let frame =
+        Frame::ResetStreamAt(ResetStreamAt { id, error_code: 7u8.into(), final_size: 4, reliable_size: 2 });
+    let frame = encoded(frame);
+    let error = receive(&mut client(), &frame).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::FRAME_ENCODING_ERROR);
+    let takes = TransportConfig { reset_stream_at: true, ..TransportConfig::default() };
+    receive(&mut client_with(takes), &frame).unwrap();
+}
+
+#[test]
 fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     use crate::wire::{Frame, PathCidsBlocked, PathStatus, PathsBlocked, RetireConnectionId};
     let frames = |path| {

@@ -111,8 +111,8 @@ impl Streams {
     }
 
     /// Checks data up to `end`, which is the final size if `is_final`, and counts it for flow
-    /// control. Returns whether anybody wants the data: not so if the stream is forgotten, reset or
-    /// stopped.
+    /// control. Returns whether anybody wants the data: not so if the stream is forgotten or stopped, or
+    /// reset and all is here that the reset promises.
     fn receive_up_to(&mut self, id: StreamId, end: u64, is_final: bool) -> Result<bool, TransportError> {
         let Some(half) = self.recv.get_mut(&id) else { return Ok(false) };
         let grown = half.check(end, is_final)?;

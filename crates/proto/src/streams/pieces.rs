@@ -143,7 +143,7 @@ impl Pieces {
     /// Gives up everything from `end` on, which is not below the start.
     pub(super) fn truncate(&mut self, end: u64) {
         let (index, at) = self.locate(end);
-        let kept = index + usize::from(at > 0);
+        let kept = if end == self.start { 0 } else { index + usize::from(at > 0) };
         for piece in self.pieces.drain(kept.min(self.pieces.len())..).flatten() {
             give_back(piece);
         }
@@ -271,6 +271,24 @@ mod tests {
             let mut spare = Vec::new();
             make(wanted, &mut spare);
             assert_eq!(spare.len(), count);
+        }
+    }
+
+    #[test]
+    fn what_follows_an_end_is_given_up() {
+        let piece = PIECE as u64;
+        for (end, kept) in
+            [(3 * piece, 2), (2 * piece + 1, 2), (2 * piece, 1), (piece + 8, 1), (piece + 7, 0)]
+        {
+            let mut pieces = Pieces::default();
+            let data: Vec<u8> = (0..3 * piece).map(byte).collect();
+            pieces.write(0, &data);
+            pieces.release(piece + 7);
+            pieces.truncate(end);
+            assert_eq!((pieces.memory(), pieces.start()), (kept * PIECE, piece + 7), "{end}");
+            pieces.write(end, &[9]);
+            assert_eq!(read(&pieces, piece + 7..end), data[PIECE + 7..end as usize]);
+            assert_eq!(read(&pieces, end..end + 1), [9]);
         }
     }
 

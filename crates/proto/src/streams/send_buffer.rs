@@ -47,11 +47,7 @@ impl SendBuffer {
     pub(super) fn truncate(&mut self, end: u64) {
         debug_assert!(self.base() <= end && end <= self.end);
         self.end = end;
-        if end == self.base() {
-            self.bytes.release_all(end);
-        } else {
-            self.bytes.truncate(end);
-        }
+        self.bytes.truncate(end);
     }
 
     /// Appends the bytes of `range`, all of which are held, to `out`.
