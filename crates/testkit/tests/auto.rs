@@ -2,7 +2,7 @@
 //! path does not notice.
 
 use mendpath_testkit::response::{Exchange, PathPlan, Response};
-use netsim::{LinkConfig, Loss, Seed};
+use netsim::{LinkConfig, Loss, Seed, network::Direction};
 use proto::{RecoveryKind, TransportConfig};
 use units::{BitRate, Duration, LossRate};
 
@@ -213,4 +213,21 @@ fn what_one_connection_learns_serves_the_next() {
     spent(&shared, 15_000_000);
     assert_eq!(spent(&shared, 10_000), 0);
     assert_eq!(spent(&transport(RecoveryKind::Auto), 60_000), first, "a store of its own");
+}
+
+/// Small responses between larger ones do not make a path forget that a whole response left no queue:
+/// of two that are as fast, the one that loses nothing carries most.
+#[test]
+fn the_clean_one_of_two_paths_carries_most_of_short_responses() {
+    for kind in [RecoveryKind::None, RecoveryKind::Auto] {
+        let paths = [path(100, 50), path(100, 50)];
+        let mut exchange = Exchange::establish(Seed(10), &paths, &transport(kind));
+        exchange.lose(0, Direction::Backward, Seed(11), &losing(path(100, 50), 0.02).loss);
+        let mut paths_of_the_server = Vec::new();
+        for size in [60_000, 100].repeat(30) {
+            paths_of_the_server = exchange.respond(size, |_, _| {}).unwrap().paths;
+        }
+        let sent: Vec<_> = paths_of_the_server.iter().map(|path| path.bytes_sent).collect();
+        assert!(sent[0] * 4 < sent[1] * 3, "{kind}: {sent:?}");
+    }
 }

@@ -142,7 +142,7 @@ impl Connection {
     /// Tells everybody who waits for it that a packet has arrived.
     fn on_packet_acked(&mut self, now: Instant, level: Level, id: PathId, number: u64, packet: SentPacket) {
         let Some(path) = self.paths.get_mut(&id) else { return };
-        let (rtt, in_flight) = (path.expected_rtt(), packet.is_in_flight());
+        let (rtt, in_flight) = (path.expected_rtt(now), packet.is_in_flight());
         path.on_delivered(now, packet.epoch, packet.size);
         if level == Level::OneRtt {
             let acked = RecoveryEvent::Acked { path: id, number: PacketNumber(number), in_flight, rtt };
@@ -250,7 +250,7 @@ impl Connection {
             return;
         }
         self.stats.packets_lost += lost.on_path;
-        let rtt = self.paths.get(&id).map_or(Duration::ZERO, Path::expected_rtt);
+        let rtt = self.paths.get(&id).map_or(Duration::ZERO, |path| path.expected_rtt(now));
         for lost in lost.packets.drain(..) {
             self.observe_lost(now, level, id, lost.number);
             if lost.kind == LossKind::MtuProbe {

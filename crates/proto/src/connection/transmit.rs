@@ -485,7 +485,7 @@ impl Connection {
         let source = place.and_then(|place| self.on_source_built(id, built.number, place));
         if carries_data {
             let Built { number, size } = built;
-            let rtt = self.paths.get(&id)?.expected_rtt();
+            let rtt = self.paths.get(&id)?.expected_rtt(now);
             let (number, bytes) = (PacketNumber(number), size as u64);
             self.tell_policy(now, &SentData { path: id, number, bytes, marks, fresh, source, rtt });
         }

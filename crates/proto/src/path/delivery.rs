@@ -2,66 +2,98 @@
 
 use units::{BitRate, Duration, Instant};
 
-use super::{Path, sent::SentPacket};
+use super::{Path, rtt::RttEstimator};
 
 /// A round-trip time this much above the minimum shows a standing queue.
 const QUEUE_SIGN: f64 = 1.25;
-/// Bytes that a delivery rate sample must span: fewer say more about the sender than about the
-/// path.
-const MIN_SAMPLE: u64 = 8 * 1_200;
+/// Bytes that a train of ACKs must span to tell a rate.
+const MIN_SAMPLE: u32 = 8 * 1_200;
 
 /// Bytes acknowledged on a path, and how fast.
+///
+/// Packets that wait for one another are acknowledged at the distance that the bottleneck gives
+/// them. A train is of ACKs whose packets took no less time than its first one's. If the time grew
+/// by half of the train's length, the packets left at twice the path's rate, or faster, and if the
+/// first one had to wait already, the bottleneck was never idle: then the train has the path's
+/// rate. Any other of half a round trip has the sender's, which the path has at least.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivery {
-    /// Bytes acknowledged so far.
-    bytes: u64,
-    /// Bytes acknowledged while the newest acknowledged packet was on its way, and how long that
-    /// was.
-    sample: Option<(u64, Duration)>,
+    /// Bytes acknowledged so far, modulo 2^32.
+    bytes: u32,
+    train: Train,
+    /// Kilobits per second; zero: not known yet.
+    rate: u32,
+}
+
+/// Where a train begins.
+#[derive(Clone, Copy, Debug, Default)]
+struct Train {
+    begun: Instant,
+    /// Bytes acknowledged by then.
+    bytes: u32,
+    /// Microseconds that its first packet took.
+    rtt: u32,
 }
 
 impl Delivery {
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+    /// An ACK for `bytes`, the newest packet of which left at `sent_at`.
+    pub(super) fn on_acked(&mut self, now: Instant, bytes: u64, sent_at: Instant, path: &RttEstimator) {
+        self.bytes = self.bytes.wrapping_add(bytes as u32);
+        let (time, rtt) = (now - self.train.begun, now - sent_at);
+        let first = Duration::from_micros(self.train.rtt.into());
+        if time > path.smoothed() || rtt < first {
+            let rtt = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
+            self.train = Train { begun: now, bytes: self.bytes, rtt };
+            return;
+        }
+        let bytes = self.bytes.wrapping_sub(self.train.bytes);
+        if bytes < MIN_SAMPLE || time.is_zero() {
+            return;
+        }
+        let rate = (f64::from(bytes) * 8e-3 / time.as_secs_f64()) as u32;
+        let busy = (rtt - first) * 2 >= time || first > path.min().mul_f64(QUEUE_SIGN);
+        if busy {
+            self.rate = rate;
+        } else if self.rate > 0 && time >= path.smoothed() / 2 {
+            self.rate = self.rate.max(rate);
+        }
     }
 
-    pub(super) fn on_acked(&mut self, bytes: u64) {
-        self.bytes += bytes;
+    /// Another network path: what the last one carried says nothing.
+    pub(super) fn forget_rate(&mut self) {
+        (self.train, self.rate) = (Train::default(), 0);
     }
 
-    /// Takes a sample from the newest packet that an ACK acknowledged, once its bytes are counted.
-    pub(super) fn sample(&mut self, now: Instant, newest: &SentPacket) {
-        self.sample = Some((self.bytes - newest.delivered_before, now - newest.sent_at));
-    }
-
-    pub(super) fn forget_sample(&mut self) {
-        self.sample = None;
-    }
-
-    /// The last sample, if it spans enough.
-    fn rate_sample(&self) -> Option<(u64, Duration)> {
-        self.sample.filter(|(bytes, time)| *bytes >= MIN_SAMPLE && !time.is_zero())
+    fn rate(&self) -> Option<BitRate> {
+        (self.rate > 0).then_some(BitRate(u64::from(self.rate) * 1_000))
     }
 }
 
 impl Path {
-    /// Round-trip time to expect of a packet sent next. On a path whose queue builds up it follows
-    /// from what is in flight and the rate at which the path delivers (Little's law), since
-    /// smoothed samples lag by the queue that was added after they were sent. Until the path has
-    /// shown its rate, it is trusted with the rate of slow start's pacer, a window in half a round
-    /// trip: on a thin path the tenth packet of the first burst arrives long after the first.
-    pub(crate) fn expected_rtt(&self) -> Duration {
+    /// Round-trip time to expect of a packet sent next: the smoothed one, which lags, or more if
+    /// what is in flight takes longer. What left within a round trip and has not had the time to
+    /// pass the bottleneck waits there; in a steady flow that is Little's law.
+    ///
+    /// Until the path has shown its rate, it is trusted with that of slow start's pacer, a window in
+    /// half a round trip: on a thin path the tenth packet of the first burst arrives long after the
+    /// first.
+    pub(crate) fn expected_rtt(&self, now: Instant) -> Duration {
         let measured = &self.recovery.measured;
-        let (rtt, in_flight) = (&measured.rtt, measured.in_flight as f64);
+        let rtt = &measured.rtt;
         let smoothed = rtt.smoothed();
-        let Some((bytes, time)) = self.recovery.delivery.rate_sample() else {
-            let part = in_flight / measured.controller.window().max(1) as f64;
+        let Some(rate) = self.recovery.delivery.rate() else {
+            let part = measured.in_flight as f64 / measured.controller.window().max(1) as f64;
             return smoothed + (smoothed / 2).mul_f64(part.min(1.0));
         };
-        if rtt.latest_adjusted() > rtt.min().mul_f64(QUEUE_SIGN) {
-            return time.mul_f64(in_flight / bytes as f64).max(smoothed);
-        }
-        smoothed
+        let passing = rate.time_to_send(measured.in_flight);
+        let since = self.space.last_ack_eliciting_at.map_or(Duration::ZERO, |newest| now - newest);
+        smoothed.max(rtt.min() + wait(passing, self.ack_spread().min(rtt.min()), since))
+    }
+
+    /// Time between the sending of the oldest and the newest packet in flight.
+    pub(super) fn ack_spread(&self) -> Duration {
+        let oldest = self.space.sent.iter().next().map(|(_, packet)| packet.sent_at);
+        oldest.zip(self.space.last_ack_eliciting_at).map_or(Duration::ZERO, |(a, b)| b - a)
     }
 
     /// How long what leaves now waits in a queue of the network: nothing if the last round trip shows
@@ -69,17 +101,98 @@ impl Path {
     pub(crate) fn queue(&self) -> Duration {
         let measured = &self.recovery.measured;
         let rtt = &measured.rtt;
-        let Some((bytes, time)) = self.recovery.delivery.rate_sample() else { return Duration::ZERO };
+        let Some(rate) = self.recovery.delivery.rate() else { return Duration::ZERO };
         if !rtt.shows_queue() {
             return Duration::ZERO;
         }
-        let drained = time.mul_f64(measured.in_flight as f64 / bytes as f64);
-        drained.min(rtt.latest_adjusted()).saturating_sub(rtt.min())
+        rate.time_to_send(measured.in_flight).min(rtt.latest_adjusted()).saturating_sub(rtt.min())
     }
 
     /// The rate at which the path has delivered lately.
     pub(super) fn delivery_rate(&self) -> Option<BitRate> {
-        let (bytes, time) = self.recovery.delivery.rate_sample()?;
-        Some(BitRate((bytes as f64 * 8.0 / time.as_secs_f64()) as u64))
+        self.recovery.delivery.rate()
+    }
+}
+
+/// How long what leaves now waits at a bottleneck through which all that is in flight takes `passing`,
+/// if the oldest and the newest of it left `spread` apart, but no more than a round trip, and the
+/// newest `since` then.
+fn wait(passing: Duration, spread: Duration, since: Duration) -> Duration {
+    passing.saturating_sub(spread + since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::space::test_support::at;
+
+    /// What a path of 8 Mbit/s and 50 ms, a byte per microsecond, lets a sender know whose packets of
+    /// 1,000 bytes leave at these milliseconds.
+    fn shown(delivery: &mut Delivery, sent: impl IntoIterator<Item = u64>) -> Option<BitRate> {
+        shown_behind(0, delivery, sent)
+    }
+
+    /// The same, where a queue of the path is empty at this millisecond without them.
+    fn shown_behind(
+        queue: u64,
+        delivery: &mut Delivery,
+        sent: impl IntoIterator<Item = u64>,
+    ) -> Option<BitRate> {
+        let mut rtt = RttEstimator::new(Duration::from_millis(100));
+        rtt.update(at(0), Duration::from_millis(50), Duration::ZERO);
+        let mut free = queue;
+        for sent in sent {
+            free = free.max(sent) + 1;
+            let acked = at(free + 49);
+            rtt.update(acked, acked - at(sent), Duration::ZERO);
+            delivery.on_acked(acked, 1_000, at(sent), &rtt);
+        }
+        delivery.rate()
+    }
+
+    const MBPS: fn(u64) -> Option<BitRate> = |rate| Some(BitRate::from_mbps(rate));
+
+    #[test]
+    fn packets_that_leave_together_show_the_bottleneck() {
+        let delivery = &mut Delivery::default();
+        assert_eq!(shown(delivery, [0; 9]), None, "too few");
+        assert_eq!(shown(delivery, [1_000; 20]), MBPS(8));
+        assert_eq!(shown(delivery, [2_000, 3_000, 4_000]), MBPS(8), "a lone packet takes nothing back");
+        delivery.forget_rate();
+        assert_eq!(delivery.rate(), None);
+    }
+
+    #[test]
+    fn packets_that_left_at_a_distance_show_the_sender() {
+        let delivery = &mut Delivery::default();
+        let every_two = (0..200).map(|n| n * 2);
+        assert_eq!(shown(delivery, every_two.clone()), None, "half of the path's rate");
+        let frames = (0..20).flat_map(|frame| [1_000 + frame * 33; 7]);
+        assert_eq!(shown(delivery, frames), None, "small bursts after pauses");
+        assert_eq!(shown(delivery, [5_000; 20]), MBPS(8));
+        assert_eq!(shown(delivery, every_two.map(|at| at + 10_000)), MBPS(8), "it has that much at least");
+    }
+
+    #[test]
+    fn a_standing_queue_shows_the_bottleneck_and_that_it_has_become_slower() {
+        let delivery = &mut Delivery { rate: 100_000, ..Delivery::default() };
+        assert_eq!(shown_behind(1_040, delivery, 1_000..1_200), MBPS(8));
+    }
+
+    #[test]
+    fn a_queue_that_runs_empty_shows_nothing() {
+        let delivery = &mut Delivery::default();
+        let every_three = (0..60).map(|n| 1_000 + n * 3);
+        assert_eq!(shown_behind(1_014, delivery, every_three), None);
+    }
+
+    #[test]
+    fn what_left_together_waits_for_one_another_and_what_left_long_ago_for_nothing() {
+        let ms = Duration::from_millis;
+        let (passing, min) = (ms(80), ms(50));
+        assert_eq!(wait(passing, ms(0), ms(0)), passing, "a burst after a pause");
+        assert_eq!(wait(passing, min, ms(0)), ms(30), "a steady flow: Little's law, less the round trip");
+        assert_eq!(wait(passing, ms(0), ms(60)), ms(20));
+        assert_eq!(wait(passing, min, ms(300)), ms(0), "silence");
     }
 }

@@ -154,7 +154,7 @@ impl LossRecovery {
 
     /// The path runs elsewhere: neither its reordering nor its rate is known.
     pub(super) fn forget_reordering(&mut self) {
-        self.delivery.forget_sample();
+        self.delivery.forget_rate();
         (self.thresholds, self.event) = (ReorderingThresholds::default(), LossEvent::default());
     }
 

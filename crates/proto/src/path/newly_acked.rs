@@ -229,11 +229,10 @@ impl LossRecovery {
         newly.in_flight_before = measured.in_flight;
         newly.bytes = here.clone().filter(|p| p.is_in_flight()).map(|p| u64::from(p.size)).sum();
         measured.leave_flight(newly.bytes);
-        self.delivery.on_acked(newly.bytes);
-        self.counters.packets_acked += packets.len() as u64;
-        if let Some(newest) = here.max_by_key(|p| p.sent_at) {
-            self.delivery.sample(now, newest);
+        if let Some(newest) = here.map(|p| p.sent_at).max() {
+            self.delivery.on_acked(now, newly.bytes, newest, &measured.rtt);
         }
+        self.counters.packets_acked += packets.len() as u64;
         newly.newest_sent_at = packets.iter().map(|(_, p)| p.sent_at).max();
         let count = packets.len() as u64;
         newly.ce_bytes = newly.bytes * newly.ce_packets.min(count) / count.max(1);

@@ -173,7 +173,6 @@ impl LossRecovery {
         Some(SentPacket {
             sent_at: now,
             size: packet.size as u16,
-            delivered_before: self.delivery.bytes(),
             epoch: measured.epoch,
             purpose: packet.purpose,
             frames: packet.frames,

@@ -126,9 +126,6 @@ impl SentFrames {
 pub(crate) struct SentPacket {
     pub(crate) sent_at: Instant,
     pub(crate) size: u16,
-    /// Bytes of the path that had been acknowledged when it was sent: the start of a delivery rate
-    /// sample.
-    pub(super) delivered_before: u64,
     /// The path's epoch when it was sent.
     pub(crate) epoch: Epoch,
     pub(crate) purpose: PacketPurpose,
@@ -143,7 +140,7 @@ pub(crate) struct SentPacket {
 }
 
 // A window's worth of them is held for each connection that sends.
-const _: () = assert!(size_of::<SentPacket>() <= 208);
+const _: () = assert!(size_of::<SentPacket>() <= 200);
 
 impl SentPacket {
     /// A full data packet that carries nothing in particular.
@@ -152,7 +149,6 @@ impl SentPacket {
         Self {
             sent_at,
             size: 1_200,
-            delivered_before: 0,
             epoch: Epoch::default(),
             purpose: PacketPurpose::Data,
             frames: SentFrames::default(),

@@ -38,7 +38,6 @@ impl Path {
             self.move_marks();
         }
         let oldest = self.space.sent.iter().next().map(|(_, p)| p.sent_at);
-        let newest = self.space.last_ack_eliciting_at;
         let (measured, loss) = (&self.recovery.measured, &self.recovery.loss);
         let rtt = &measured.rtt;
         PathSnapshot {
@@ -48,10 +47,10 @@ impl Path {
             mtu: self.datagram_size() as u64,
             rtt: rtt.smoothed(),
             min_rtt: rtt.min(),
-            expected_rtt: self.expected_rtt(),
+            expected_rtt: self.expected_rtt(now),
             delivery_rate: self.delivery_rate(),
             next_ack: oldest.map_or(Duration::ZERO, |sent| self.next_ack(sent, now)),
-            ack_spread: oldest.zip(newest).map_or(Duration::ZERO, |(a, b)| b - a),
+            ack_spread: self.ack_spread(),
             rtt_variance: rtt.variance(),
             probe_timeout: rtt.pto_base() + max_ack_delay,
             measured: rtt.first_sample_at().is_some(),

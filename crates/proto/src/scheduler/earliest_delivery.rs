@@ -76,9 +76,12 @@ fn finish(path: &PathSnapshot, queued: u64) -> Duration {
 }
 
 /// Time until a path would have delivered `queued` bytes after all that is in flight, if it goes on
-/// at the rate that it has: a window that is larger than the path needs says nothing about it.
+/// at the rate that it has, or that its window allows if that is less: a window that is larger than
+/// the path needs says nothing about it.
 fn by_rate(path: &PathSnapshot, queued: u64) -> Option<Duration> {
-    let until_acked = path.delivery_rate.filter(|rate| rate.0 > 0)?.time_to_send(path.in_flight + queued);
+    let sending = path.delivery_rate.filter(|rate| rate.0 > 0)?.time_to_send(path.in_flight + queued);
+    let windows = (path.in_flight + queued) as f64 / path.window.max(1) as f64;
+    let until_acked = sending.max(path.min_rtt.mul_f64(windows));
     Some(until_acked.saturating_sub(path.rtt / 2).max(path.rtt / 2))
 }
 

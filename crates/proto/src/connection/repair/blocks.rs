@@ -195,7 +195,7 @@ impl Connection {
         let built = self.finish_packet(now, builder, purpose, out)?;
         self.stats.repair_symbols_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
-        let rtt = self.paths.get(&on)?.expected_rtt();
+        let rtt = self.paths.get(&on)?.expected_rtt(now);
         self.repair.blocks.on_combination_sent(block);
         let number = PacketNumber(built.number);
         let sent = RecoveryEvent::CombinationSent { block, index, path: on, number, rtt };

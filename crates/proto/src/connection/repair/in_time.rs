@@ -66,7 +66,7 @@ impl Connection {
         let payload = if wanted { self.repair.keep(plaintext).unwrap_or_default() } else { Vec::new() };
         let max_ack_delay = self.peer_max_ack_delay();
         let path = self.paths.get(&builder.path)?;
-        let answer = way(path, max_ack_delay, Duration::ZERO).answer;
+        let answer = way(now, path, max_ack_delay, Duration::ZERO).answer;
         Some(Guarded::new(now, (deadline, priority), datagrams, payload, answer))
     }
 
@@ -79,9 +79,9 @@ impl Connection {
                 .paths
                 .values()
                 .filter(carries)
-                .map(|path| way(path, max_ack_delay, Duration::ZERO))
+                .map(|path| way(now, path, max_ack_delay, Duration::ZERO))
                 .collect();
-            let own = way(self.paths.get(&name.0)?, max_ack_delay, Duration::ZERO);
+            let own = way(now, self.paths.get(&name.0)?, max_ack_delay, Duration::ZERO);
             let attend = in_time::attend(now, packet.deadline, &own, &ways)?;
             Some((attend, in_time::latest(packet.deadline, now, &ways)?))
         });
@@ -181,7 +181,7 @@ impl Connection {
         let packets = || names.iter().filter_map(|name| self.repair.in_time.get(*name));
         let Some(own) = snapshots.iter().find(|path| path.id == of) else { return };
         let silent = packets().any(|packet| packet.fate == Fate::Silent);
-        let ways = self.ways(of, silent, snapshots);
+        let ways = self.ways(now, of, silent, snapshots);
         let only: SmallVec<[Way; 4]> = ways.iter().map(|(_, way)| *way).collect();
         // What is too late for repair must not hurry the others.
         let still = |packet: &&Guarded| in_time::latest(packet.deadline, now, &only).is_some();
@@ -241,13 +241,19 @@ impl Connection {
     }
 
     /// The ways that repair of packets of `of` may take now.
-    fn ways(&self, of: PathId, silent: bool, snapshots: &[PathSnapshot]) -> SmallVec<[(PathId, Way); 4]> {
+    fn ways(
+        &self,
+        now: Instant,
+        of: PathId,
+        silent: bool,
+        snapshots: &[PathSnapshot],
+    ) -> SmallVec<[(PathId, Way); 4]> {
         let max_ack_delay = self.peer_max_ack_delay();
         let usable = snapshots.iter().filter(|path| path.usable && path.measured);
         usable
             .filter_map(|path| {
                 let wait = if path.has_window() { path.pacing_wait } else { path.next_ack };
-                let mut way = way(self.paths.get(&path.id)?, max_ack_delay, wait);
+                let mut way = way(now, self.paths.get(&path.id)?, max_ack_delay, wait);
                 way.loss = path.history.loss();
                 if path.id == of {
                     way.loss = (way.loss * SAME_PATH).min(1.0);
@@ -371,8 +377,8 @@ fn groups(names: &[Name], max: usize) -> Vec<&[Name]> {
 
 /// A path as a way for repair that leaves after `wait`. The variation of its round-trip time is the
 /// margin.
-fn way(path: &Path, max_ack_delay: Duration, wait: Duration) -> Way {
-    let (rtt, expected) = (path.rtt(), path.expected_rtt());
+fn way(now: Instant, path: &Path, max_ack_delay: Duration, wait: Duration) -> Way {
+    let (rtt, expected) = (path.rtt(), path.expected_rtt(now));
     let variance = rtt.variance().max(GRANULARITY);
     Way {
         // Whatever the round trip is longer than the shortest is a queue on the way there.

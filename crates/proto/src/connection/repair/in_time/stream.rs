@@ -100,7 +100,7 @@ impl Connection {
     /// Decides how many symbols leave for each priority, and where.
     fn plan_stream(&mut self, now: Instant, of: PathId, snapshots: &[PathSnapshot]) {
         let target = self.repair.policy.keeps_deadlines().unwrap_or(1.0) / PACKETS_PER_FRAME;
-        let ways = self.ways(of, false, snapshots);
+        let ways = self.ways(now, of, false, snapshots);
         let fastest = ways.iter().map(|(_, way)| way.one_way).min().unwrap_or(Duration::ZERO);
         let own = snapshots.iter().find(|path| path.id == of);
         let Some(stream) = self.repair.in_time.streams.get_mut(&of) else { return };
