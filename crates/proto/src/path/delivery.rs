@@ -9,19 +9,23 @@ const QUEUE_SIGN: f64 = 1.25;
 /// Bytes that a train of ACKs must span to tell a rate.
 const MIN_SAMPLE: u32 = 8 * 1_200;
 
+/// The rate of a path that has brought trains, and none of them waited.
+const NO_QUEUE: u32 = u32::MAX;
+
 /// Bytes acknowledged on a path, and how fast.
 ///
 /// Packets that wait for one another are acknowledged at the distance that the bottleneck gives
 /// them. A train is of ACKs whose packets took no less time than its first one's. If the time grew
 /// by half of the train's length, the packets left at twice the path's rate, or faster, and if the
 /// first one had to wait already, the bottleneck was never idle: then the train has the path's
-/// rate. Any other of half a round trip has the sender's, which the path has at least.
+/// rate. Any other of half a round trip has the sender's, which the path has at least; as long as there are
+/// only such ones, the path is one without a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivery {
     /// Bytes acknowledged so far, modulo 2^32.
     bytes: u32,
     train: Train,
-    /// Kilobits per second; zero: not known yet.
+    /// Kilobits per second; zero: not known yet, or [`NO_QUEUE`].
     rate: u32,
 }
 
@@ -53,8 +57,10 @@ impl Delivery {
         let rate = (f64::from(bytes) * 8e-3 / time.as_secs_f64()) as u32;
         let busy = (rtt - first) * 2 >= time || first > path.min().mul_f64(QUEUE_SIGN);
         if busy {
-            self.rate = rate;
-        } else if self.rate > 0 && time >= path.smoothed() / 2 {
+            self.rate = rate.min(NO_QUEUE - 1);
+        } else if self.rate == 0 {
+            self.rate = NO_QUEUE;
+        } else if time >= path.smoothed() / 2 {
             self.rate = self.rate.max(rate);
         }
     }
@@ -64,8 +70,14 @@ impl Delivery {
         (self.train, self.rate) = (Train::default(), 0);
     }
 
+    /// At least so fast is the path; `None` before its first train.
     fn rate(&self) -> Option<BitRate> {
         (self.rate > 0).then_some(BitRate(u64::from(self.rate) * 1_000))
+    }
+
+    /// So fast it is.
+    fn bottleneck(&self) -> Option<BitRate> {
+        self.rate().filter(|_| self.rate != NO_QUEUE)
     }
 }
 
@@ -108,9 +120,9 @@ impl Path {
         rate.time_to_send(measured.in_flight).min(rtt.latest_adjusted()).saturating_sub(rtt.min())
     }
 
-    /// The rate at which the path has delivered lately.
+    /// The rate of the path's bottleneck, if it has shown one.
     pub(super) fn delivery_rate(&self) -> Option<BitRate> {
-        self.recovery.delivery.rate()
+        self.recovery.delivery.bottleneck()
     }
 }
 
@@ -147,7 +159,7 @@ mod tests {
             rtt.update(acked, acked - at(sent), Duration::ZERO);
             delivery.on_acked(acked, 1_000, at(sent), &rtt);
         }
-        delivery.rate()
+        delivery.bottleneck()
     }
 
     const MBPS: fn(u64) -> Option<BitRate> = |rate| Some(BitRate::from_mbps(rate));
@@ -165,10 +177,12 @@ mod tests {
     #[test]
     fn packets_that_left_at_a_distance_show_the_sender() {
         let delivery = &mut Delivery::default();
+        assert_eq!(delivery.rate(), None);
         let every_two = (0..200).map(|n| n * 2);
         assert_eq!(shown(delivery, every_two.clone()), None, "half of the path's rate");
         let frames = (0..20).flat_map(|frame| [1_000 + frame * 33; 7]);
         assert_eq!(shown(delivery, frames), None, "small bursts after pauses");
+        assert!(delivery.rate() > MBPS(1_000), "no queue");
         assert_eq!(shown(delivery, [5_000; 20]), MBPS(8));
         assert_eq!(shown(delivery, every_two.map(|at| at + 10_000)), MBPS(8), "it has that much at least");
     }
