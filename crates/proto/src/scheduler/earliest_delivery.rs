@@ -151,6 +151,16 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_the_window_does_not_allow_counts_for_nothing() {
+        let rate = Some(units::BitRate::from_mbps(100));
+        let narrow = PathSnapshot { delivery_rate: rate, ..path(0, 20, 12_000, 12_000) };
+        let slow = path(1, 60, 12_000, 0);
+        assert_eq!(select(&[narrow, slow], 120_000), Some(1), "eleven windows, not 11 ms");
+        let wide = PathSnapshot { window: 250_000, in_flight: 250_000, ..narrow };
+        assert_eq!(select(&[wide, slow], 12_000), None);
+    }
+
+    #[test]
     fn equal_paths_share() {
         let (a, b) = (path(0, 50, 12_000, 12_000), path(1, 50, 12_000, 0));
         assert_eq!(select(&[a, b], 1_200), Some(1));
