@@ -163,6 +163,8 @@ fn routes_are_seen_where_proc_shows_processes_alone() {
             ip addr add 10.99.$n.1/24 dev here$n
             ip link set here$n up; ip link set there$n up
         done
+        # The kernel says that a link is up a moment after it is.
+        timeout 20 sh -c 'until [ $(ip link | grep -c \"state UP\") = 4 ]; do :; done'
         ip route add default via 10.99.0.2 dev here0
         mount -t proc -o subset=pid proc /proc
         {} paths --to 192.0.2.1",
