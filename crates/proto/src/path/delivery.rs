@@ -77,7 +77,7 @@ impl Delivery {
 
     /// So fast it is.
     fn bottleneck(&self) -> Option<BitRate> {
-        self.rate().filter(|_| self.rate != NO_QUEUE)
+        if self.rate == NO_QUEUE { None } else { self.rate() }
     }
 }
 
