@@ -98,14 +98,22 @@ impl Path {
             return smoothed + (smoothed / 2).mul_f64(part.min(1.0));
         };
         let passing = rate.time_to_send(measured.in_flight);
+        let oldest = self.space.oldest_sent_at();
+        if oldest.is_some_and(|sent_at| now - sent_at > passing + smoothed) {
+            // Whatever is not acknowledged yet has passed, or is lost.
+            return smoothed;
+        }
         let since = self.space.last_ack_eliciting_at.map_or(Duration::ZERO, |newest| now - newest);
-        smoothed.max(rtt.min() + wait(passing, self.ack_spread().min(rtt.min()), since))
+        let passed = self.ack_spread().min(rtt.min()) + since;
+        smoothed.max(rtt.min() + passing.saturating_sub(passed))
     }
 
     /// Time between the sending of the oldest and the newest packet in flight.
     pub(super) fn ack_spread(&self) -> Duration {
-        let oldest = self.space.sent.iter().next().map(|(_, packet)| packet.sent_at);
-        oldest.zip(self.space.last_ack_eliciting_at).map_or(Duration::ZERO, |(a, b)| b - a)
+        self.space
+            .oldest_sent_at()
+            .zip(self.space.last_ack_eliciting_at)
+            .map_or(Duration::ZERO, |(a, b)| b - a)
     }
 
     /// How long what leaves now waits in a queue of the network: nothing if the last round trip shows
@@ -126,17 +134,14 @@ impl Path {
     }
 }
 
-/// How long what leaves now waits at a bottleneck through which all that is in flight takes `passing`,
-/// if the oldest and the newest of it left `spread` apart, but no more than a round trip, and the
-/// newest `since` then.
-fn wait(passing: Duration, spread: Duration, since: Duration) -> Duration {
-    passing.saturating_sub(spread + since)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::space::test_support::at;
+    use crate::{
+        NetworkPath, TransportConfig,
+        path::{sent::SentPacket, space::test_support::at},
+        wire::PathId,
+    };
 
     /// What a path of 8 Mbit/s and 50 ms, a byte per microsecond, lets a sender know whose packets of
     /// 1,000 bytes leave at these milliseconds.
@@ -200,13 +205,37 @@ mod tests {
         assert_eq!(shown_behind(1_014, delivery, every_three), None);
     }
 
+    /// What is expected at a millisecond of a path of 50 ms, 51 lately, that delivers so fast, if packets of 1,000 bytes
+    /// have left at these ones and are in flight.
+    fn expected(rate: u32, sent: impl IntoIterator<Item = u64>, now: u64) -> Duration {
+        let end = |port: u16| ([127, 0, 0, 1], port).into();
+        let network = NetworkPath { local: end(1), remote: end(2) };
+        let mut path = Path::new(PathId::ZERO, network, &TransportConfig::default(), at(0));
+        path.recovery.delivery.rate = rate;
+        let measured = &mut path.recovery.measured;
+        for sample in [50, 58] {
+            measured.rtt.update(at(0), Duration::from_millis(sample), Duration::ZERO);
+        }
+        for (number, sent) in sent.into_iter().enumerate() {
+            measured.in_flight += 1_000;
+            path.space.on_sent(number as u64, Some(SentPacket::for_test(at(sent))));
+        }
+        path.expected_rtt(at(now))
+    }
+
     #[test]
     fn what_left_together_waits_for_one_another_and_what_left_long_ago_for_nothing() {
         let ms = Duration::from_millis;
-        let (passing, min) = (ms(80), ms(50));
-        assert_eq!(wait(passing, ms(0), ms(0)), passing, "a burst after a pause");
-        assert_eq!(wait(passing, min, ms(0)), ms(30), "a steady flow: Little's law, less the round trip");
-        assert_eq!(wait(passing, ms(0), ms(60)), ms(20));
-        assert_eq!(wait(passing, min, ms(300)), ms(0), "silence");
+        const MBPS_8: u32 = 8_000;
+        assert_eq!(expected(MBPS_8, [], 1_000), ms(51));
+        assert_eq!(expected(MBPS_8, [1_000; 30], 1_000), ms(80), "a burst after a pause");
+        assert_eq!(expected(MBPS_8, [1_000; 30], 1_020), ms(60), "it has passed in part");
+        assert_eq!(expected(MBPS_8, [1_000; 30], 2_000), ms(51), "silence");
+        let probed = [1_000; 80].into_iter().chain([2_000]);
+        assert_eq!(expected(MBPS_8, probed, 2_000), ms(51), "a probe after silence");
+        let steady = (1_000..1_040).chain([1_040; 40]).chain(1_041..1_061);
+        assert_eq!(expected(MBPS_8, steady, 1_060), ms(100), "Little's law: 100 packets, one a millisecond");
+        assert!(expected(NO_QUEUE, [1_000; 30], 1_000) < ms(52));
+        assert!(expected(0, [1_000; 30], 1_000) > ms(70), "nothing is known");
     }
 }

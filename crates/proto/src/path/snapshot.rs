@@ -37,7 +37,6 @@ impl Path {
         if view == View::Recovery {
             self.move_marks();
         }
-        let oldest = self.space.sent.iter().next().map(|(_, p)| p.sent_at);
         let (measured, loss) = (&self.recovery.measured, &self.recovery.loss);
         let rtt = &measured.rtt;
         PathSnapshot {
@@ -49,7 +48,7 @@ impl Path {
             min_rtt: rtt.min(),
             expected_rtt: self.expected_rtt(now),
             delivery_rate: self.delivery_rate(),
-            next_ack: oldest.map_or(Duration::ZERO, |sent| self.next_ack(sent, now)),
+            next_ack: self.space.oldest_sent_at().map_or(Duration::ZERO, |sent| self.next_ack(sent, now)),
             ack_spread: self.ack_spread(),
             rtt_variance: rtt.variance(),
             probe_timeout: rtt.pto_base() + max_ack_delay,

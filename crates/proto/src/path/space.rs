@@ -108,6 +108,11 @@ impl PacketSpace {
         self.loss_time
     }
 
+    /// When the oldest packet in flight was sent.
+    pub(super) fn oldest_sent_at(&self) -> Option<Instant> {
+        self.sent.iter().next().map(|(_, packet)| packet.sent_at)
+    }
+
     /// When the last packet left that asks for an ACK, or a probe timeout passed since.
     pub(crate) fn last_ack_eliciting_at(&self) -> Option<Instant> {
         self.last_ack_eliciting_at
