@@ -183,10 +183,13 @@ impl LinkConfig {
         self
     }
 
-    /// Adds an outage between two times after the link's start.
+    /// Adds an outage between two times after the link's start; none where it does not end later than
+    /// it begins.
     pub fn outage(mut self, from: Duration, until: Duration, kind: OutageKind) -> Self {
-        self.schedule.push((from, Change::OutageBegins(kind)));
-        self.schedule.push((until, Change::OutageEnds(kind)));
+        if from < until {
+            self.schedule.push((from, Change::OutageBegins(kind)));
+            self.schedule.push((until, Change::OutageEnds(kind)));
+        }
         self
     }
 

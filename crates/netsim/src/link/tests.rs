@@ -235,6 +235,15 @@ fn overlapping_outages_end_with_the_last() {
 }
 
 #[test]
+fn an_outage_that_ends_no_later_than_it_begins_is_none() {
+    let after = Duration::from_millis;
+    for until in [2, 1] {
+        let config = LinkConfig::default().outage(after(2), after(until), OutageKind::Drop);
+        assert_eq!(config, LinkConfig::default());
+    }
+}
+
+#[test]
 fn cut_and_restored_by_hand() {
     let mut link = link("rate=8mbit,queue=2p");
     link.cut(ms(1), OutageKind::Hold);
