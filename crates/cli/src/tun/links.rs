@@ -46,9 +46,7 @@ pub(super) fn make(purpose: Purpose) -> Result<Ends, (&'static str, io::Error)> 
         NewDevice::make(NAME, purpose == Purpose::Packets).map_err(|error| (forbidden::TUN, error))?;
     let set = with_netlink(async |handle| {
         let index = up(handle, NAME, |link| link.mtu(MTU).txqueuelen(QUEUE)).await?;
-        add_address(handle, index, DEVICE.into(), PREFIX).await?;
-        let v6 = add_address(handle, index, DEVICE_V6.into(), PREFIX_V6).await;
-        let has_v6 = v6.inspect_err(|error| debug!(%error, "no IPv6")).is_ok();
+        let has_v6 = add_addresses(handle, None).await?;
         if purpose == Purpose::Namespace {
             up(handle, "lo", |link| link).await?;
             let route = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(index).build();
@@ -79,9 +77,7 @@ pub(super) fn take_addresses(given: Given, whole: bool) -> Result<(), (&'static 
     let Given { v4, v6, mtu } = given;
     let set = with_netlink(async |handle| {
         let index = up(handle, NAME, |link| link.mtu(mtu.into()).txqueuelen(RAW_QUEUE)).await?;
-        add_address(handle, index, v4.into(), 32).await?;
-        let has_v6 = add_address(handle, index, v6.into(), 128).await;
-        let has_v6 = has_v6.inspect_err(|error| debug!(%error, "no IPv6")).is_ok();
+        let has_v6 = add_addresses(handle, Some(given)).await?;
         if whole {
             let route = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(index).pref_source(v4);
             handle.route().add(route.build()).replace().execute().await?;
@@ -93,6 +89,39 @@ pub(super) fn take_addresses(given: Given, whole: bool) -> Result<(), (&'static 
         Ok(())
     });
     set.map_err(|error| ("set the addresses that the server has assigned", error))
+}
+
+/// Gives the device the addresses that it has not: those of the plan, and those that were assigned.
+/// Whether it has IPv6.
+pub(super) async fn add_addresses(handle: &Handle, given: Option<Given>) -> Result<bool, rtnetlink::Error> {
+    let index = index(handle, NAME).await?;
+    let mut addresses: Vec<(IpAddr, u8)> = vec![(DEVICE.into(), PREFIX), (DEVICE_V6.into(), PREFIX_V6)];
+    if let Some(Given { v4, v6, .. }) = given {
+        addresses.extend([(v4.into(), 32), (v6.into(), 128)]);
+    }
+    let mut has_v6 = true;
+    for (ip, prefix) in addresses {
+        match unless_there(add_address(handle, index, ip, prefix).await) {
+            Err(error) if ip.is_ipv6() => {
+                debug!(%error, "no IPv6");
+                has_v6 = false;
+            }
+            added => added?,
+        }
+    }
+    Ok(has_v6)
+}
+
+/// What was added, if it was not there already.
+pub(super) fn unless_there(added: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
+    match added {
+        Err(rtnetlink::Error::NetlinkError(error))
+            if error.to_io().kind() == io::ErrorKind::AlreadyExists =>
+        {
+            Ok(())
+        }
+        added => added,
+    }
 }
 
 /// A listener that hears nothing but the device.
@@ -151,7 +180,9 @@ pub(crate) fn with_netlink<T>(
 pub(super) async fn netlink<T>(
     requests: impl AsyncFnOnce(&Handle) -> Result<T, rtnetlink::Error>,
 ) -> io::Result<T> {
-    let (connection, handle, _) = rtnetlink::new_connection()?;
+    // The kernel lists what was asked for alone; before Linux 4.20 it lists the rest, too.
+    let (connection, handle, _) =
+        rtnetlink::new_connection_with_strict_check().or_else(|_| rtnetlink::new_connection())?;
     let result = tokio::select! {
         () = connection => return Err(io::ErrorKind::UnexpectedEof.into()),
         result = requests(&handle) => result,

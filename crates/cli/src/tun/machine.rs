@@ -14,6 +14,8 @@
 //! A socket tied to an interface finds no route of that interface in our tables, and so goes by the
 //! main one: paths need no mark.
 
+mod follow;
+mod laid;
 mod locals;
 mod watch;
 
@@ -24,7 +26,6 @@ use std::{
     process::{Command, Stdio},
 };
 
-use futures_util::TryStreamExt as _;
 use ipnet::IpNet;
 use rtnetlink::{
     Handle, IpVersion, RouteMessageBuilder,
@@ -35,10 +36,11 @@ use rtnetlink::{
 };
 use tracing::debug;
 
+use self::laid::{routes_of, rules_that};
 pub(crate) use self::locals::own_addresses;
 use super::{
     Ends, Given,
-    links::{self, Purpose, with_netlink},
+    links::{self, Purpose, unless_there, with_netlink},
     plan::{NAME, PEER},
 };
 use crate::{
@@ -54,7 +56,6 @@ const MAIN: u32 = 254;
 /// The first of our rules' priorities.
 const PRIORITY: u32 = 28_010;
 const RULES: u32 = 5;
-const LAST_STEP: u32 = RULES - 1;
 /// The table of the kill switch.
 const KILL_SWITCH: &str = "mendpath_kill_switch";
 const UDP: u8 = 17;
@@ -130,14 +131,14 @@ impl Machine {
         Ok((machine, ends))
     }
 
-    /// Keeps the rules in step with the addresses that this machine gets and loses meanwhile, until
-    /// nothing leads into the tunnel any more.
+    /// Keeps the rules in step with the addresses that this machine gets and loses meanwhile, and there
+    /// when somebody takes them away, until nothing leads into the tunnel any more.
     pub(crate) async fn follow(&self) -> Failure {
         if self.plan.no_routes {
             return std::future::pending().await;
         }
         tokio::select! {
-            never = locals::follow(self) => match never {},
+            never = follow::follow(self) => match never {},
             () = watch::set_down() => Failure::new(
                 "the tunnel cannot go on",
                 format_args!("somebody has set the device {NAME} down, and its routes are gone"),
@@ -205,7 +206,7 @@ impl Machine {
         }
         add_rule(handle, Rule { not_default: true, ..Rule::new(2, TABLE, v4) }).await?;
         add_rule(handle, Rule { not_default: true, ..Rule::new(3, MAIN, v4) }).await?;
-        add_rule(handle, Rule::new(LAST_STEP, TABLE, v4)).await
+        add_rule(handle, Rule::new(RULES - 1, TABLE, v4)).await
     }
 
     /// One atomic change of the packet filter.
@@ -250,6 +251,7 @@ impl Rule {
     }
 }
 
+/// Adds a rule, if there is none like it.
 async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
     let request =
         handle.rule().add().priority(PRIORITY + rule.step).table_id(rule.table).action(RuleAction::ToTable);
@@ -263,7 +265,7 @@ async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
                 .push(RuleAttribute::DestinationPortRange(RulePortRange { start: DNS_PORT, end: DNS_PORT }));
         }
     };
-    if rule.v4 {
+    let added = if rule.v4 {
         let mut request = request.v4();
         if let Some(IpAddr::V4(ip)) = rule.to {
             request = request.destination_prefix(ip, 32);
@@ -283,7 +285,8 @@ async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
         }
         more(&mut request.message_mut().attributes);
         request.execute().await
-    }
+    };
+    unless_there(added)
 }
 
 /// A route to the device, from these addresses, or one that throws back to the next rule.
@@ -336,32 +339,12 @@ fn is_ours(rule: &RuleMessage) -> bool {
     attributes.any(|attribute| matches!(attribute, RuleAttribute::Priority(p) if ours.contains(p)))
 }
 
-/// Whether our last rule is there, of IPv4 and of IPv6.
-async fn are_led(handle: &Handle) -> Result<[bool; 2], rtnetlink::Error> {
-    let last = RuleAttribute::Priority(PRIORITY + LAST_STEP);
-    let mut led = [false; 2];
-    for (led, version) in led.iter_mut().zip([IpVersion::V4, IpVersion::V6]) {
-        let mut found = handle.rule().get(version).execute();
-        while let Some(rule) = found.try_next().await? {
-            *led |= rule.attributes.contains(&last);
-        }
-    }
-    Ok(led)
-}
-
 async fn remove_rules_that(
     handle: &Handle,
     fit: impl Fn(&RuleMessage) -> bool,
 ) -> Result<(), rtnetlink::Error> {
     for version in [IpVersion::V4, IpVersion::V6] {
-        let mut found = handle.rule().get(version).execute();
-        let mut fitting = Vec::new();
-        while let Ok(Some(rule)) = found.try_next().await {
-            if fit(&rule) {
-                fitting.push(rule);
-            }
-        }
-        for rule in fitting {
+        for rule in rules_that(handle, version, &fit).await? {
             handle.rule().del(rule).execute().await?;
         }
     }
@@ -369,21 +352,11 @@ async fn remove_rules_that(
 }
 
 async fn remove_throws(handle: &Handle) -> Result<(), rtnetlink::Error> {
-    let messages =
-        [RouteMessageBuilder::<Ipv4Addr>::new().build(), RouteMessageBuilder::<Ipv6Addr>::new().build()];
-    for message in messages {
-        let mut found = handle.route().get(message).execute();
-        let mut ours = Vec::new();
-        while let Ok(Some(route)) = found.try_next().await {
-            let in_table = route.attributes.iter().any(|attribute| {
-                matches!(attribute, rtnetlink::packet_route::route::RouteAttribute::Table(TABLE))
-            });
-            if in_table && route.header.kind == RouteType::Throw {
-                ours.push(route);
+    for version in [IpVersion::V4, IpVersion::V6] {
+        for route in routes_of(handle, version, TABLE).await? {
+            if route.header.kind == RouteType::Throw {
+                handle.route().del(route).execute().await?;
             }
-        }
-        for route in ours {
-            handle.route().del(route).execute().await?;
         }
     }
     Ok(())

@@ -18,6 +18,8 @@ mod program;
 mod raw;
 #[cfg(feature = "tunnel")]
 mod tunnel;
+#[cfg(feature = "tunnel")]
+mod undone;
 mod wire;
 
 use bed::{Bed, Family};

@@ -20,8 +20,8 @@ const SERVER_ADMIN: &str = "127.0.0.1:9100";
 const CLIENT_ADMIN: &str = "127.0.0.1:9101";
 
 /// A server that offers tunnels of packets, and a host behind it that echoes.
-struct World {
-    server: Server,
+pub(super) struct World {
+    pub(super) server: Server,
     outside: Outside,
     tcp: SocketAddr,
     tcp_v6: SocketAddr,
@@ -31,7 +31,7 @@ struct World {
 }
 
 impl World {
-    fn new(bed: &Bed) -> Self {
+    pub(super) fn new(bed: &Bed) -> Self {
         let outside = bed.outside();
         let listener = |ip: std::net::IpAddr| outside.at_host(|| TcpListener::bind((ip, 0)).unwrap());
         let [tcp, tcp_v6] = [OUTSIDE.into(), OUTSIDE_V6.into()].map(|ip| echo::tcp(listener(ip)));
@@ -127,7 +127,7 @@ fn a_server_without_tunnels_says_so() {
 }
 
 /// The bed; none, said aloud, also without the program that a server with tunnels needs.
-fn bed_or_skip(paths: usize, family: Family) -> Option<Bed> {
+pub(super) fn bed_or_skip(paths: usize, family: Family) -> Option<Bed> {
     if Command::new("nft").arg("--version").output().is_err() {
         let _ = writeln!(std::io::stderr(), "skipped: there is no nft");
         return None;

@@ -1,0 +1,87 @@
+//! What somebody takes away of a tunnel comes back: as systemd-networkd does with rules that it does not
+//! know when it starts, and whoever tidies up.
+
+use std::{process::Child, time::Duration};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use super::{
+    bed as any_bed,
+    bed::{Bed, Family, PATIENCE, pause},
+    raw, tunnel,
+    tunnel::{ip, start_tunnel},
+};
+
+/// Rules, routes and addresses of a tunnel at the client's end, in whatever order.
+fn laid(bed: &Bed) -> Vec<String> {
+    let mut laid = Vec::new();
+    for family in ["-4", "-6"] {
+        for what in [
+            "rule",
+            "addr show dev mendpath0 scope global",
+            "route show table 28016",
+            "route show table 28017",
+        ] {
+            let listed = ip(bed, &format!("{family} {what}"));
+            laid.extend(listed.lines().map(|line| format!("{family} {}", line.trim())));
+        }
+    }
+    laid.sort();
+    laid
+}
+
+/// Takes this away, sees that it is gone, and waits until all is as before.
+fn comes_back(bed: &Bed, tunnel: &Child, before: &[String], away: &str) {
+    let pid = Pid::from_raw(tunnel.id().cast_signed());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    ip(bed, away);
+    assert_ne!(laid(bed), before, "{away}");
+    kill(pid, Signal::SIGCONT).unwrap();
+    let back = (0..PATIENCE.as_millis() / 20).any(|_| {
+        pause(Duration::from_millis(20));
+        laid(bed) == before
+    });
+    assert!(back, "{away}: {:?} instead of {before:?}", laid(bed));
+}
+
+fn end(mut tunnel: Child) {
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
+}
+
+#[test]
+fn rules_and_routes_that_something_takes_away_come_back() {
+    let Some(bed) = any_bed(2, Family::Both) else { return };
+    let world = tunnel::World::new(&bed);
+    let exclude = ["--exclude", "10.98.0.0/16", "--exclude", "fd00:98::/32"];
+    let tunnel = start_tunnel(&bed, world.server.invitation(), &exclude);
+    let before = laid(&bed);
+    for family in ["-4", "-6"] {
+        for priority in 28_010..28_015 {
+            comes_back(&bed, &tunnel, &before, &format!("{family} rule del priority {priority}"));
+        }
+        for table in [28_016, 28_017] {
+            comes_back(&bed, &tunnel, &before, &format!("{family} route flush table {table}"));
+        }
+        comes_back(&bed, &tunnel, &before, &format!("{family} addr flush dev mendpath0 scope global"));
+    }
+    comes_back(&bed, &tunnel, &before, "route del throw 10.98.0.0/16 table 28016");
+    end(tunnel);
+}
+
+/// Its routes are from the addresses that the server has assigned.
+#[test]
+fn assigned_addresses_that_something_takes_away_come_back() {
+    let Some(bed) = raw::bed_or_skip(1, Family::Both) else { return };
+    let world = raw::World::new(&bed);
+    let tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw", "--path", "path0"]);
+    let before = laid(&bed);
+    for family in ["-4", "-6"] {
+        comes_back(&bed, &tunnel, &before, &format!("{family} addr flush dev mendpath0 scope global"));
+        comes_back(&bed, &tunnel, &before, &format!("{family} route flush table 28016"));
+    }
+    end(tunnel);
+}
