@@ -13,6 +13,7 @@ pub mod inside;
 pub(crate) mod link;
 pub(crate) mod links;
 mod machine;
+pub(crate) mod packet_filter;
 mod plan;
 mod raw;
 mod seen;
@@ -23,6 +24,6 @@ pub use tunnel::raw::Coding;
 pub(crate) use self::{
     carrier::{Carrier, Options},
     handover::{Ends, Given, Parent},
-    machine::{Machine, Plan, nft, own_addresses, remove_kill_switch},
+    machine::{Machine, Plan, own_addresses, remove_kill_switch},
     raw::{Opened, RawOptions, chance_name, machine_name, open},
 };

@@ -112,6 +112,7 @@ async fn offer_tunnels(server: &ProxyServer, networks: &[ipnet::IpNet]) -> Resul
         Failure::new("cannot use the TUN device", io_reason(&error), next)
     })?;
     tokio::spawn(tunnels.clone().run());
+    tokio::spawn(machine.keep());
     server.offer(tunnels);
     say(format_args!("tunnels of packets have addresses of {} and {}", pool.v4, pool.v6));
     Ok(machine)

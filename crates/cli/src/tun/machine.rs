@@ -21,7 +21,7 @@ mod watch;
 
 use std::{
     collections::BTreeSet,
-    io::{self, Write as _},
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::{Command, Stdio},
 };
@@ -41,6 +41,7 @@ pub(crate) use self::locals::own_addresses;
 use super::{
     Ends, Given,
     links::{self, Purpose, unless_there, with_netlink},
+    packet_filter::{self, Table},
     plan::{NAME, PEER},
 };
 use crate::{
@@ -83,6 +84,7 @@ pub(crate) struct Plan {
 /// The machine as we changed it; dropping this undoes it.
 pub(crate) struct Machine {
     plan: Plan,
+    kill_switch: Option<Table>,
 }
 
 impl Plan {
@@ -114,12 +116,13 @@ impl Machine {
         if let Some(given) = plan.given {
             links::take_addresses(given, false).map_err(wrong)?;
         }
-        let machine = Self { plan };
-        if machine.plan.kill_switch {
-            machine.kill_switch()?;
+        let kill_switch = if plan.kill_switch {
+            Some(kill_switch(&plan)?)
         } else {
             remove_kill_switch().unwrap_or_else(|failure| debug!(%failure, "no kill switch"));
-        }
+            None
+        };
+        let machine = Self { plan, kill_switch };
         with_netlink(async |handle| {
             remove_rules(handle).await?;
             if machine.plan.no_routes { Ok(()) } else { machine.lead(handle, &machine.plan.locals).await }
@@ -132,13 +135,14 @@ impl Machine {
     }
 
     /// Keeps the rules in step with the addresses that this machine gets and loses meanwhile, and there
-    /// when somebody takes them away, until nothing leads into the tunnel any more.
+    /// when somebody takes them away, as the kill switch, until nothing leads into the tunnel any more.
     pub(crate) async fn follow(&self) -> Failure {
         if self.plan.no_routes {
             return std::future::pending().await;
         }
         tokio::select! {
             never = follow::follow(self) => match never {},
+            Some(never) = async { Some(self.kill_switch.as_ref()?.keep().await) } => match never {},
             () = watch::set_down() => Failure::new(
                 "the tunnel cannot go on",
                 format_args!("somebody has set the device {NAME} down, and its routes are gone"),
@@ -149,7 +153,7 @@ impl Machine {
 
     /// Has the kill switch outlast this; whether there is one.
     pub(crate) fn leave_kill_switch(&mut self) -> bool {
-        std::mem::take(&mut self.plan.kill_switch)
+        self.kill_switch.take().map(Table::leave).is_some()
     }
 
     /// Rules and routes of a machine that has these addresses otherwise, instead of those of before.
@@ -208,14 +212,13 @@ impl Machine {
         add_rule(handle, Rule { not_default: true, ..Rule::new(3, MAIN, v4) }).await?;
         add_rule(handle, Rule::new(RULES - 1, TABLE, v4)).await
     }
+}
 
-    /// One atomic change of the packet filter.
-    fn kill_switch(&self) -> Result<(), Failure> {
-        nft(&rules(&self.plan)).map_err(|wrong| {
-            let next = "Install nftables and run it as root, or leave --kill-switch out";
-            Failure::new("cannot set the kill switch", wrong, next)
-        })
-    }
+fn kill_switch(plan: &Plan) -> Result<Table, Failure> {
+    Table::set(KILL_SWITCH, &chains(plan)).map_err(|wrong| {
+        let next = "Install nftables and run it as root, or leave --kill-switch out";
+        Failure::new("cannot set the kill switch", wrong, next)
+    })
 }
 
 impl Drop for Machine {
@@ -225,9 +228,6 @@ impl Drop for Machine {
             scope.spawn(|| with_netlink(async |handle| remove_rules(handle).await)).join()
         });
         debug!(?undone, "rules removed");
-        if self.plan.kill_switch {
-            let _ = remove_kill_switch();
-        }
     }
 }
 
@@ -379,8 +379,8 @@ fn tell_resolved() {
     }
 }
 
-/// The ruleset of the kill switch: replaced as a whole, so that there is no moment without.
-fn rules(plan: &Plan) -> String {
+/// The chains of the kill switch.
+fn chains(plan: &Plan) -> String {
     use std::fmt::Write as _;
     let mut pass = String::new();
     for server in &plan.servers {
@@ -392,13 +392,12 @@ fn rules(plan: &Plan) -> String {
         let _ = writeln!(pass, "    {family} daddr {net} accept");
     }
     format!(
-        "table inet {KILL_SWITCH}\ndelete table inet {KILL_SWITCH}\ntable inet {KILL_SWITCH} {{\n  \
-         chain output {{\n    type filter hook output priority 0; policy drop;\n    \
+        "  chain output {{\n    type filter hook output priority 0; policy drop;\n    \
          oifname {{ \"lo\", \"{NAME}\" }} accept\n{pass}    \
          meta l4proto udp udp dport {{ 67, 547 }} accept\n    \
          icmpv6 type {{ nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert }} accept\n  }}\n  \
          chain forward {{\n    type filter hook forward priority 0; policy drop;\n    \
-         oifname \"{NAME}\" accept\n    iifname \"{NAME}\" accept\n  }}\n}}\n"
+         oifname \"{NAME}\" accept\n    iifname \"{NAME}\" accept\n  }}\n"
     )
 }
 
@@ -407,29 +406,9 @@ fn rules(plan: &Plan) -> String {
 /// # Errors
 /// When `nft` is missing or not allowed to.
 pub(crate) fn remove_kill_switch() -> Result<(), Failure> {
-    nft(&format!("table inet {KILL_SWITCH}\ndelete table inet {KILL_SWITCH}\n")).map_err(|wrong| {
+    packet_filter::remove(KILL_SWITCH).map_err(|wrong| {
         Failure::new("cannot remove the kill switch", wrong, "Run it as root, where nftables is installed")
     })
-}
-
-/// Hands a ruleset to `nft`.
-pub(crate) fn nft(rules: &str) -> Result<(), String> {
-    let spawned = Command::new("nft")
-        .args(["-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = spawned.map_err(|error| format!("there is no program `nft`: {}", io_reason(&error)))?;
-    // Dropping the pipe ends its input.
-    let written = child.stdin.take().map(|mut input| input.write_all(rules.as_bytes()));
-    debug!(?written, "rules handed to nft");
-    let output = child.wait_with_output().map_err(|error| io_reason(&error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(said.lines().next().unwrap_or("nft failed").to_owned())
 }
 
 #[cfg(test)]
@@ -443,7 +422,7 @@ mod tests {
             excludes: vec!["198.51.100.0/24".parse().unwrap()],
             ..Plan::default()
         };
-        let rules = rules(&plan);
+        let rules = chains(&plan);
         for line in [
             "ip daddr 192.0.2.1 udp dport 4433 accept",
             "ip6 daddr 2001:db8::1 udp dport 443 accept",

@@ -1,7 +1,10 @@
 //! What somebody takes away of a tunnel comes back: as systemd-networkd does with rules that it does not
 //! know when it starts, and whoever tidies up.
 
-use std::{process::Child, time::Duration};
+use std::{
+    process::{Child, Command},
+    time::Duration,
+};
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -47,6 +50,24 @@ fn comes_back(bed: &Bed, tunnel: &Child, before: &[String], away: &str) {
     assert!(back, "{away}: {:?} instead of {before:?}", laid(bed));
 }
 
+/// A table of nftables, nothing if there is none.
+fn table(name: &str) -> String {
+    let listed = Command::new("nft").args(["list", "table", "inet", name]).output().unwrap();
+    String::from_utf8_lossy(&listed.stdout).into_owned()
+}
+
+/// Changes the packet filter, and waits until the table is as it was.
+fn filter_comes_back(name: &str, change: &str) {
+    let before = table(name);
+    assert!(!before.is_empty(), "{change}");
+    assert!(Command::new("nft").arg(change).status().unwrap().success(), "{change}");
+    let back = (0..PATIENCE.as_millis() / 20).any(|_| {
+        pause(Duration::from_millis(20));
+        table(name) == before
+    });
+    assert!(back, "{change}: {} instead of {before}", table(name));
+}
+
 fn end(mut tunnel: Child) {
     tunnel.kill().unwrap();
     tunnel.wait().unwrap();
@@ -75,13 +96,35 @@ fn rules_and_routes_that_something_takes_away_come_back() {
 /// Its routes are from the addresses that the server has assigned.
 #[test]
 fn assigned_addresses_that_something_takes_away_come_back() {
-    let Some(bed) = raw::bed_or_skip(1, Family::Both) else { return };
+    let Some(bed) = raw::bed_or_skip(2, Family::Both) else { return };
     let world = raw::World::new(&bed);
-    let tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw", "--path", "path0"]);
+    let tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw"]);
     let before = laid(&bed);
     for family in ["-4", "-6"] {
         comes_back(&bed, &tunnel, &before, &format!("{family} addr flush dev mendpath0 scope global"));
         comes_back(&bed, &tunnel, &before, &format!("{family} route flush table 28016"));
     }
     end(tunnel);
+}
+
+/// As a firewall does when it is reloaded, again and again, and at both ends.
+#[test]
+fn rules_of_the_packet_filter_that_something_changes_come_back() {
+    let Some(bed) = raw::bed_or_skip(2, Family::Both) else { return };
+    let world = raw::World::new(&bed);
+    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw", "--kill-switch"]);
+    for _ in 0..2 {
+        for change in ["flush ruleset", "insert rule inet mendpath_kill_switch output accept"] {
+            bed.at_client(|| filter_comes_back("mendpath_kill_switch", change));
+        }
+        for change in ["flush ruleset", "flush chain inet mendpath_server forward"] {
+            bed.at_server(|| filter_comes_back("mendpath_server", change));
+        }
+    }
+    let pid = Pid::from_raw(tunnel.id().cast_signed());
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert!(tunnel.wait().unwrap().success());
+    world.server.stop();
+    assert_eq!(bed.at_client(|| table("mendpath_kill_switch")), "", "it is gone at the end");
+    assert_eq!(bed.at_server(|| table("mendpath_server")), "", "it is gone at the end");
 }

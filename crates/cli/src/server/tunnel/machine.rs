@@ -2,9 +2,9 @@
 //! undoes all of it, and the next start undoes what a killed server left behind.
 
 use std::{
+    convert::Infallible,
     fs, io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -17,7 +17,7 @@ use crate::{
         device::NewDevice,
         link::MTU,
         links::{add_address, up, with_netlink},
-        nft,
+        packet_filter::{Table, list},
     },
 };
 
@@ -100,6 +100,8 @@ pub(crate) struct Machine {
     forwarding: Vec<&'static str>,
     /// Files that let an interface's router be, and were changed for that.
     advertisements: Vec<PathBuf>,
+    /// Goes last: while anything is forwarded, it says what may be.
+    table: Table,
 }
 
 impl Machine {
@@ -132,14 +134,14 @@ impl Machine {
         })
         .map_err(wrong("set the TUN device's addresses"))?;
         let left = left_behind().unwrap_or_default();
-        let mut machine = Self { forwarding: left.clone(), advertisements: Vec::new() };
         let is_off = |file: &&'static str| !is_on(file) || left.contains(file);
         let off: Vec<&'static str> = FORWARDING.into_iter().filter(is_off).collect();
         // The rules first: nothing is forwarded that should not be.
-        nft(&rules(pool, &off)).map_err(|said| {
+        let table = Table::set(TABLE, &chains(pool, &off)).map_err(|said| {
             let next = "Install nftables (and in a container, allow it), or leave --tunnel out";
             Failure::new("cannot set the rules for clients' packets", said, next)
         })?;
+        let mut machine = Self { forwarding: left, advertisements: Vec::new(), table };
         if off.contains(&FORWARDING[1]) {
             machine.advertisements = keep_router_advertisements();
         }
@@ -162,8 +164,13 @@ impl Machine {
             && !Path::new("/sys/class/net").join(NAME).exists()
             && let Some(forwarding) = left_behind()
         {
-            drop(Self { forwarding, advertisements: Vec::new() });
+            drop(Self { forwarding, advertisements: Vec::new(), table: Table::left_behind(TABLE) });
         }
+    }
+
+    /// Puts the rules back whenever something has changed them.
+    pub(crate) fn keep(&self) -> impl Future<Output = Infallible> + Send + 'static {
+        self.table.keep()
     }
 }
 
@@ -176,8 +183,6 @@ impl Drop for Machine {
         for file in &self.advertisements {
             let _ = fs::write(file, "1");
         }
-        // Last: while anything is forwarded, they say what may be.
-        let _ = nft(&format!("table inet {TABLE}\ndelete table inet {TABLE}\n"));
     }
 }
 
@@ -202,14 +207,7 @@ fn keep_router_advertisements() -> Vec<PathBuf> {
 
 /// What a killed server has switched on, if there is a table of one: its rules say so.
 fn left_behind() -> Option<Vec<&'static str>> {
-    let found = Command::new("nft")
-        .args(["list", "table", "inet", TABLE])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    let text = String::from_utf8_lossy(&found.stdout).into_owned();
+    let text = list(TABLE)?;
     Some(
         FORWARDING
             .into_iter()
@@ -220,23 +218,22 @@ fn left_behind() -> Option<Vec<&'static str>> {
     )
 }
 
-/// The ruleset, replaced as a whole. `off` are the families that were not forwarded so far: of
-/// them, nothing is but clients' packets.
-fn rules(pool: &Pool, off: &[&str]) -> String {
+/// The chains of our table. `off` are the families that were not forwarded so far: of them, nothing is
+/// but clients' packets.
+fn chains(pool: &Pool, off: &[&str]) -> String {
     let closed = |nth: usize| match off.contains(&FORWARDING[nth]) {
         true => format!("    {} iifname != \"{NAME}\" drop\n", FAMILIES[nth]),
         false => String::new(),
     };
     let (v4, v6) = (closed(0), closed(1));
     format!(
-        "table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n  \
-         chain postrouting {{\n    type nat hook postrouting priority srcnat; policy accept;\n    \
+        "  chain postrouting {{\n    type nat hook postrouting priority srcnat; policy accept;\n    \
          ip saddr {pool4} oifname != \"{NAME}\" masquerade\n    \
          ip6 saddr {pool6} oifname != \"{NAME}\" masquerade\n  }}\n  \
          chain forward {{\n    type filter hook forward priority filter; policy accept;\n    \
          iifname \"{NAME}\" oifname \"{NAME}\" drop\n    \
          oifname \"{NAME}\" ct state established,related accept\n    \
-         oifname \"{NAME}\" drop\n{v4}{v6}  }}\n}}\n",
+         oifname \"{NAME}\" drop\n{v4}{v6}  }}\n",
         pool4 = pool.v4,
         pool6 = pool.v6,
     )
@@ -248,7 +245,7 @@ mod tests {
 
     #[test]
     fn the_rules_let_nobody_in_and_forward_no_more_than_before() {
-        let rules_of = |off: &[&str]| rules(&Pool::default(), off);
+        let rules_of = |off: &[&str]| chains(&Pool::default(), off);
         let text = rules_of(&[]);
         for line in [
             "ip saddr 198.19.0.0/16 oifname != \"mendpaths0\" masquerade",

@@ -1,0 +1,189 @@
+//! A table of nftables. Others change the packet filter, too: a firewall that is reloaded begins with
+//! `flush ruleset`, which takes every table away, and with ours what may leave this machine or be
+//! forwarded. The kernel tells of changes, and ours is put back.
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    io::{self, Write as _},
+    process::{Command, Output, Stdio},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::FutureExt as _;
+use netlink_sys::{AsyncSocket, AsyncSocketExt as _, TokioSocket, protocols::NETLINK_NETFILTER};
+use tracing::debug;
+
+use crate::{backoff::pause, console::say, failure::io_reason};
+
+/// The multicast group of changes (`NFNLGRP_NFTABLES`).
+const CHANGES: u32 = 7;
+/// How long changes gather after one was seen to.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// A table of ours: it is there until this is dropped.
+pub(crate) struct Table {
+    name: &'static str,
+    set: Arc<Mutex<Option<Set>>>,
+}
+
+/// What the table is to be.
+struct Set {
+    rules: String,
+    /// As `nft` lists it.
+    listed: Option<String>,
+}
+
+impl Table {
+    /// Makes the table, of the family `inet`, in place of one of this name: at once, so that there is no
+    /// moment without. `chains` is what stands between its braces.
+    ///
+    /// # Errors
+    /// What `nft` says, or that there is none.
+    pub(crate) fn set(name: &'static str, chains: &str) -> Result<Self, String> {
+        let rules = format!("{}table inet {name} {{\n{chains}}}\n", removal(name));
+        nft(&rules)?;
+        let set = Set { rules, listed: list(name) };
+        Ok(Self { name, set: Arc::new(Mutex::new(Some(set))) })
+    }
+
+    /// One that a killed process left behind.
+    pub(crate) fn left_behind(name: &'static str) -> Self {
+        let set = Set { rules: String::new(), listed: None };
+        Self { name, set: Arc::new(Mutex::new(Some(set))) }
+    }
+
+    /// Has it outlast this.
+    pub(crate) fn leave(self) {
+        *lock(&self.set) = None;
+    }
+
+    /// Puts it back whenever something has changed it.
+    pub(crate) fn keep(&self) -> impl Future<Output = Infallible> + Send + 'static {
+        keep(self.name, self.set.clone())
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // Whoever keeps it must not put it back afterwards.
+        if lock(&self.set).take().is_some() {
+            let removed = remove(self.name);
+            debug!(?removed, self.name, "table removed");
+        }
+    }
+}
+
+/// Removes the table of this name, if there is one.
+///
+/// # Errors
+/// What `nft` says, or that there is none.
+pub(crate) fn remove(name: &str) -> Result<(), String> {
+    nft(&removal(name))
+}
+
+/// The table of this name as `nft` lists it, if there is one.
+pub(crate) fn list(name: &str) -> Option<String> {
+    let listed = Command::new("nft").args(["list", "table", "inet", name]).stdin(Stdio::null()).output();
+    let Output { status, stdout, .. } = listed.ok()?;
+    status.success().then(|| String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// Removing what is not there would be an error.
+fn removal(name: &str) -> String {
+    format!("table inet {name}\ndelete table inet {name}\n")
+}
+
+fn lock(set: &Mutex<Option<Set>>) -> MutexGuard<'_, Option<Set>> {
+    set.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn keep(name: &'static str, set: Arc<Mutex<Option<Set>>>) -> Infallible {
+    let changes = match changes() {
+        Ok(changes) => changes,
+        Err(error) => {
+            debug!(%error, "the kernel does not tell of changes of the packet filter");
+            return pending().await;
+        }
+    };
+    let mut failed = false;
+    loop {
+        let set = set.clone();
+        // Done by a program.
+        let done = tokio::task::spawn_blocking(move || put_back(name, &mut lock(&set))).await;
+        match done.unwrap_or(Ok(false)) {
+            Ok(true) => {
+                say(format_args!(
+                    "something changed the packet filter's table {name}; it is as it was again"
+                ));
+                failed = false;
+            }
+            Ok(false) => failed = false,
+            Err(said) => {
+                if !failed {
+                    say(format_args!(
+                        "something changed the packet filter's table {name}, and it cannot be put back: {said}"
+                    ));
+                }
+                failed = true;
+            }
+        }
+        pause(GATHER).await;
+        if !failed {
+            heard(&changes).await;
+        }
+    }
+}
+
+/// Whether it had to be.
+fn put_back(name: &str, set: &mut Option<Set>) -> Result<bool, String> {
+    let Some(set) = set else { return Ok(false) };
+    if list(name) == set.listed {
+        return Ok(false);
+    }
+    nft(&set.rules)?;
+    set.listed = list(name);
+    Ok(true)
+}
+
+fn changes() -> io::Result<TokioSocket> {
+    let mut socket = TokioSocket::new(NETLINK_NETFILTER)?;
+    socket.socket_mut().bind_auto()?;
+    socket.socket_mut().add_membership(CHANGES)?;
+    Ok(socket)
+}
+
+/// Ends once something has changed, and takes all that is known of it.
+async fn heard(changes: &TokioSocket) {
+    let mut message = Vec::with_capacity(4_096);
+    // What was lost because there was too much of it is news, too.
+    let first = changes.recv(&mut message).await;
+    debug!(?first, "the packet filter has changed");
+    loop {
+        message.clear();
+        if changes.recv(&mut message).now_or_never().is_none_or(|more| more.is_err()) {
+            return;
+        }
+    }
+}
+
+/// Hands a ruleset to `nft`.
+fn nft(rules: &str) -> Result<(), String> {
+    let spawned = Command::new("nft")
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = spawned.map_err(|error| format!("there is no program `nft`: {}", io_reason(&error)))?;
+    // Dropping the pipe ends its input.
+    let written = child.stdin.take().map(|mut input| input.write_all(rules.as_bytes()));
+    debug!(?written, "rules handed to nft");
+    let output = child.wait_with_output().map_err(|error| io_reason(&error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(said.lines().next().unwrap_or("nft failed").to_owned())
+}
