@@ -41,6 +41,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// So many tunnels one after the other that end sooner than that have gone to somebody else.
 const TAKEN: u32 = 3;
 
+/// So many refusals one after the other do not pass by themselves, as that of a place not left yet.
+const REFUSED: u32 = 3;
+
 /// Two that call themselves alike take the tunnel from each other.
 const RIVAL: &str = "the tunnel goes to and fro between this machine and another with the same invitation, the same \
                      /etc/machine-id and the same host name; change one of those";
@@ -218,19 +221,39 @@ async fn keep(
         } else {
             backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
         }
-        opened = loop {
-            match ask(&uplink, options, assignment.index).await {
-                Ok(opened) => break opened,
-                Err(reply) => {
-                    debug!(reply.text, "no tunnel");
-                    pause(backoff.next_wait()).await;
-                }
-            }
-        };
+        opened = ask_again(&uplink, options, assignment.index, &mut backoff).await;
         if (opened.assignment.v4, opened.assignment.v6) != (assignment.v4, assignment.v6) {
             let wrong = format!("the server gives {} in place of {}", opened.assignment.v4, assignment.v4);
             return Failure::new("cannot go on with the tunnel", wrong, "Start the command again");
         }
+    }
+}
+
+/// Asks until there is one. Says what the server answers if it goes on refusing; that there is no connection
+/// is said elsewhere.
+async fn ask_again(uplink: &Uplink, options: RawOptions, wanted: u32, backoff: &mut Backoff) -> Opened {
+    let mut refused = 0;
+    loop {
+        let reply = match ask(uplink, options, wanted).await {
+            Ok(opened) => {
+                if refused >= REFUSED {
+                    say("the server gives a tunnel of packets again");
+                }
+                return opened;
+            }
+            Err(reply) => reply,
+        };
+        debug!(reply.text, "no tunnel");
+        if reply.status != Status::HostUnreachable {
+            refused += 1;
+            if refused == REFUSED {
+                say(format_args!(
+                    "the server gives no tunnel of packets any more: {}; asking on",
+                    reply.text
+                ));
+            }
+        }
+        pause(backoff.next_wait()).await;
     }
 }
 

@@ -62,6 +62,15 @@ impl Server {
         self.program = Self::spawn(bed, &self.arguments).0;
     }
 
+    /// The same without one argument, or with one more.
+    pub fn restart_with(&mut self, bed: &Bed, argument: &str, is_there: bool) {
+        self.arguments.retain(|other| other != argument);
+        if is_there {
+            self.arguments.push(argument.to_owned());
+        }
+        self.kill_and_restart(bed);
+    }
+
     /// Stops it in good order.
     pub fn stop(mut self) {
         let pid = nix::unistd::Pid::from_raw(self.program.0.id().cast_signed());

@@ -2,7 +2,7 @@
 //! from there under the server's address.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     process::{Command, Stdio},
     thread,
@@ -13,7 +13,7 @@ use super::{
     bed::{Bed, Family, OUTSIDE, OUTSIDE_V6, Outside, PATIENCE, ROUTER, pause},
     echo,
     program::Server,
-    tunnel::{DNS_PORT, TASK, ip, name_server, output, plain, start_tunnel},
+    tunnel::{DNS_PORT, TASK, ip, name_server, output, plain, start_talking_tunnel, start_tunnel},
 };
 
 const SERVER_ADMIN: &str = "127.0.0.1:9100";
@@ -198,6 +198,22 @@ fn a_machine_keeps_its_addresses_when_the_server_is_killed() {
     world.server.stop();
     assert_eq!(changed(&bed), before);
     drop(world.outside);
+}
+
+/// The server comes back without tunnels, and then with them: who waits is told why.
+#[test]
+fn a_tunnel_that_the_server_no_longer_gives_is_told_of_and_goes_on_when_it_does() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let mut world = World::new(&bed);
+    let (mut tunnel, output) = start_talking_tunnel(&bed, world.server.invitation(), &["--tcp", "raw"]);
+    let mut said = BufReader::new(output).lines().map_while(Result::ok);
+    world.server.restart_with(&bed, "--tunnel", false);
+    assert!(said.any(|line| line.contains("any more: this server offers no tunnel of packets; asking on")));
+    world.server.restart_with(&bed, "--tunnel", true);
+    assert!(said.any(|line| line.contains("the server gives a tunnel of packets again")));
+    assert!(plain(&bed, &format!("echo {}", world.tcp)).contains("heard:300000"));
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
 }
 
 /// Who calls itself alike is told so while the first is there, and has its place once it is gone,

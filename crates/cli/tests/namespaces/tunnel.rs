@@ -4,7 +4,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _, UdpSocket},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, ChildStderr, Command, Output, Stdio},
     thread,
     time::Duration,
 };
@@ -415,6 +415,14 @@ fn one_address_may_be_on_two_interfaces_and_of_two_servers() {
 }
 
 pub(super) fn start_tunnel(bed: &Bed, invitation: &str, more: &[&str]) -> Child {
+    let (tunnel, mut output) = start_talking_tunnel(bed, invitation, more);
+    // Whatever it says later must not block it.
+    thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    tunnel
+}
+
+/// The same, and what it says from then on.
+pub(super) fn start_talking_tunnel(bed: &Bed, invitation: &str, more: &[&str]) -> (Child, ChildStderr) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
     command.args(["tunnel", "--path", "path0", "--path", "path1"]).args(more);
     command.env("MENDPATH_INVITATION", invitation);
@@ -426,7 +434,5 @@ pub(super) fn start_tunnel(bed: &Bed, invitation: &str, more: &[&str]) -> Child 
         assert_eq!(output.read(&mut byte).unwrap(), 1, "it ended: {text}");
         text.push(byte[0].into());
     }
-    // Whatever it says later must not block it.
-    thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
-    tunnel
+    (tunnel, output)
 }

@@ -68,6 +68,16 @@ fn filter_comes_back(name: &str, change: &str) {
     assert!(back, "{change}: {} instead of {before}", table(name));
 }
 
+/// Switches forwarding off, and waits until it is on.
+fn forwarding_comes_back(file: &str) {
+    std::fs::write(file, "0").unwrap();
+    let back = (0..PATIENCE.as_millis() / 20).any(|_| {
+        pause(Duration::from_millis(20));
+        std::fs::read_to_string(file).unwrap().trim() == "1"
+    });
+    assert!(back, "{file}");
+}
+
 fn end(mut tunnel: Child) {
     tunnel.kill().unwrap();
     tunnel.wait().unwrap();
@@ -107,9 +117,10 @@ fn assigned_addresses_that_something_takes_away_come_back() {
     end(tunnel);
 }
 
-/// As a firewall does when it is reloaded, again and again, and at both ends.
+/// As a firewall does when it is reloaded, again and again, and at both ends; and as `sysctl --system`
+/// does.
 #[test]
-fn rules_of_the_packet_filter_that_something_changes_come_back() {
+fn a_packet_filter_and_forwarding_that_something_changes_come_back() {
     let Some(bed) = raw::bed_or_skip(2, Family::Both) else { return };
     let world = raw::World::new(&bed);
     let mut tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw", "--kill-switch"]);
@@ -120,6 +131,9 @@ fn rules_of_the_packet_filter_that_something_changes_come_back() {
         for change in ["flush ruleset", "flush chain inet mendpath_server forward"] {
             bed.at_server(|| filter_comes_back("mendpath_server", change));
         }
+    }
+    for file in ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"] {
+        bed.at_server(|| forwarding_comes_back(file));
     }
     let pid = Pid::from_raw(tunnel.id().cast_signed());
     kill(pid, Signal::SIGTERM).unwrap();

@@ -5,6 +5,8 @@ use std::{
     convert::Infallible,
     fs, io,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -12,6 +14,8 @@ use rustix::io::Errno;
 use tracing::debug;
 
 use crate::{
+    backoff::pause,
+    console::say,
     failure::{Failure, io_reason},
     tun::{
         device::NewDevice,
@@ -27,6 +31,8 @@ const NAME: &str = "mendpaths0";
 const TABLE: &str = "mendpath_server";
 /// Packets that may wait for us.
 const QUEUE: u32 = 1_000;
+/// How often it looks whether forwarding is still on.
+const LOOK: Duration = Duration::from_secs(1);
 /// Whether packets are forwarded, for each family.
 const FORWARDING: [&str; 2] = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
 
@@ -94,10 +100,12 @@ impl Pool {
     }
 }
 
+/// The files that we set to 1; none once we have set them to 0 again.
+type Forwarding = Mutex<Vec<&'static str>>;
+
 /// The machine as we changed it; dropping this undoes it.
 pub(crate) struct Machine {
-    /// Those that we switched on.
-    forwarding: Vec<&'static str>,
+    forwarding: Arc<Forwarding>,
     /// Files that let an interface's router be, and were changed for that.
     advertisements: Vec<PathBuf>,
     /// Goes last: while anything is forwarded, it says what may be.
@@ -141,14 +149,15 @@ impl Machine {
             let next = "Install nftables (and in a container, allow it), or leave --tunnel out";
             Failure::new("cannot set the rules for clients' packets", said, next)
         })?;
-        let mut machine = Self { forwarding: left, advertisements: Vec::new(), table };
+        let mut machine = Self { forwarding: Arc::new(Mutex::new(left)), advertisements: Vec::new(), table };
         if off.contains(&FORWARDING[1]) {
             machine.advertisements = keep_router_advertisements();
         }
         for file in off {
-            machine.forwarding.retain(|other| *other != file);
+            let mut forwarding = lock(&machine.forwarding);
+            forwarding.retain(|other| *other != file);
             match fs::write(file, "1") {
-                Ok(()) => machine.forwarding.push(file),
+                Ok(()) => forwarding.push(file),
                 // A machine without IPv6 has nothing to forward.
                 Err(error) if file == FORWARDING[1] => debug!(%error, "no IPv6"),
                 Err(error) => return Err(wrong("switch forwarding on")(error)),
@@ -164,19 +173,23 @@ impl Machine {
             && !Path::new("/sys/class/net").join(NAME).exists()
             && let Some(forwarding) = left_behind()
         {
+            let forwarding = Arc::new(Mutex::new(forwarding));
             drop(Self { forwarding, advertisements: Vec::new(), table: Table::left_behind(TABLE) });
         }
     }
 
-    /// Puts the rules back whenever something has changed them.
+    /// Puts the rules back whenever something has changed them, and switches on again what we had
+    /// switched on.
     pub(crate) fn keep(&self) -> impl Future<Output = Infallible> + Send + 'static {
-        self.table.keep()
+        let (table, forwarding) = (self.table.keep(), keep_forwarding(self.forwarding.clone()));
+        async move { tokio::join!(table, forwarding).0 }
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        for file in &self.forwarding {
+        // Whoever keeps them must not switch them on afterwards.
+        for file in std::mem::take(&mut *lock(&self.forwarding)) {
             let undone = fs::write(file, "0");
             debug!(?undone, file, "forwarding is off again");
         }
@@ -184,6 +197,23 @@ impl Drop for Machine {
             let _ = fs::write(file, "1");
         }
     }
+}
+
+/// Looks again and again: `sysctl --system`, which updates of packages run, sets what its files say.
+async fn keep_forwarding(ours: Arc<Forwarding>) -> Infallible {
+    loop {
+        for file in lock(&ours).iter().filter(|file| !is_on(file)) {
+            match fs::write(file, "1") {
+                Ok(()) => say(format_args!("something set {file} to 0; it is 1 again, as clients need it")),
+                Err(error) => debug!(%error, file, "it stays off"),
+            }
+        }
+        pause(LOOK).await;
+    }
+}
+
+fn lock(forwarding: &Forwarding) -> MutexGuard<'_, Vec<&'static str>> {
+    forwarding.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn first(network: u32) -> std::net::Ipv4Addr {
