@@ -134,8 +134,8 @@ impl Machine {
         Ok((machine, ends))
     }
 
-    /// Keeps the rules in step with the addresses that this machine gets and loses meanwhile, and there
-    /// when somebody takes them away, as the kill switch, until nothing leads into the tunnel any more.
+    /// Keeps the rules in step with the addresses that this machine gets and loses meanwhile, and puts back
+    /// what somebody takes away, the kill switch too, until nothing leads into the tunnel any more.
     pub(crate) async fn follow(&self) -> Failure {
         if self.plan.no_routes {
             return std::future::pending().await;

@@ -19,6 +19,11 @@ use crate::{
 /// How often it looks, as for paths.
 const LOOK: Duration = Duration::from_secs(1);
 
+const THERE_AGAIN: &str =
+    "something took rules, routes or addresses of the tunnel away; they are there again";
+const LOST: &str = "something took rules, routes or addresses of the tunnel away, and they cannot be put back: \
+                    packets may go around it";
+
 /// Looks again and again.
 pub(super) async fn follow(machine: &Machine) -> Infallible {
     let mut wanted = None;
@@ -32,18 +37,19 @@ pub(super) async fn follow(machine: &Machine) -> Infallible {
         if laid.steady.lacks(wanted) {
             match put_back(machine, &have, wanted).await {
                 Ok(now) => {
-                    say("something took rules, routes or addresses of the tunnel away; they are there again");
+                    say(THERE_AGAIN);
                     (laid, lost) = (now, false);
                 }
                 Err(error) => {
                     debug!(%error, "they cannot be put back");
                     if !lost {
-                        say("something took rules, routes or addresses of the tunnel away, and they cannot \
-                             be put back: packets may go around it");
+                        say(LOST);
                     }
                     lost = true;
                 }
             }
+        } else if std::mem::take(&mut lost) {
+            say(THERE_AGAIN);
         }
         if have != laid.own {
             let adapted = netlink(async |handle| adapt(handle, &laid.own, &have).await).await;
