@@ -36,17 +36,24 @@ fn laid(bed: &Bed) -> Vec<String> {
     laid
 }
 
-/// Takes this away, sees that it is gone, and waits until all is as before.
-fn comes_back(bed: &Bed, tunnel: &Child, before: &[String], away: &str) {
+/// Waits until it is so; whether it is.
+fn becomes(so: impl Fn() -> bool) -> bool {
+    (0..PATIENCE.as_millis() / 20).any(|_| {
+        pause(Duration::from_millis(20));
+        so()
+    })
+}
+
+/// Takes this away, so many times, sees that it is gone, and waits until all is as before.
+fn comes_back(bed: &Bed, tunnel: &Child, before: &[String], (away, times): (&str, usize)) {
     let pid = Pid::from_raw(tunnel.id().cast_signed());
     kill(pid, Signal::SIGSTOP).unwrap();
-    ip(bed, away);
+    for _ in 0..times {
+        ip(bed, away);
+    }
     assert_ne!(laid(bed), before, "{away}");
     kill(pid, Signal::SIGCONT).unwrap();
-    let back = (0..PATIENCE.as_millis() / 20).any(|_| {
-        pause(Duration::from_millis(20));
-        laid(bed) == before
-    });
+    let back = becomes(|| laid(bed) == before);
     assert!(back, "{away}: {:?} instead of {before:?}", laid(bed));
 }
 
@@ -61,21 +68,14 @@ fn filter_comes_back(name: &str, change: &str) {
     let before = table(name);
     assert!(!before.is_empty(), "{change}");
     assert!(Command::new("nft").arg(change).status().unwrap().success(), "{change}");
-    let back = (0..PATIENCE.as_millis() / 20).any(|_| {
-        pause(Duration::from_millis(20));
-        table(name) == before
-    });
+    let back = becomes(|| table(name) == before);
     assert!(back, "{change}: {} instead of {before}", table(name));
 }
 
 /// Switches forwarding off, and waits until it is on.
 fn forwarding_comes_back(file: &str) {
     std::fs::write(file, "0").unwrap();
-    let back = (0..PATIENCE.as_millis() / 20).any(|_| {
-        pause(Duration::from_millis(20));
-        std::fs::read_to_string(file).unwrap().trim() == "1"
-    });
-    assert!(back, "{file}");
+    assert!(becomes(|| std::fs::read_to_string(file).unwrap().trim() == "1"), "{file}");
 }
 
 fn end(mut tunnel: Child) {
@@ -92,14 +92,17 @@ fn rules_and_routes_that_something_takes_away_come_back() {
     let before = laid(&bed);
     for family in ["-4", "-6"] {
         for priority in 28_010..28_015 {
-            comes_back(&bed, &tunnel, &before, &format!("{family} rule del priority {priority}"));
+            let away = format!("{family} rule del priority {priority}");
+            comes_back(&bed, &tunnel, &before, (&away, 1));
+            let all = ip(&bed, &format!("{family} rule list priority {priority}")).lines().count();
+            comes_back(&bed, &tunnel, &before, (&away, all));
         }
         for table in [28_016, 28_017] {
-            comes_back(&bed, &tunnel, &before, &format!("{family} route flush table {table}"));
+            comes_back(&bed, &tunnel, &before, (&format!("{family} route flush table {table}"), 1));
         }
-        comes_back(&bed, &tunnel, &before, &format!("{family} addr flush dev mendpath0 scope global"));
+        comes_back(&bed, &tunnel, &before, (&format!("{family} addr flush dev mendpath0 scope global"), 1));
     }
-    comes_back(&bed, &tunnel, &before, "route del throw 10.98.0.0/16 table 28016");
+    comes_back(&bed, &tunnel, &before, ("route del throw 10.98.0.0/16 table 28016", 1));
     end(tunnel);
 }
 
@@ -111,8 +114,8 @@ fn assigned_addresses_that_something_takes_away_come_back() {
     let tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw"]);
     let before = laid(&bed);
     for family in ["-4", "-6"] {
-        comes_back(&bed, &tunnel, &before, &format!("{family} addr flush dev mendpath0 scope global"));
-        comes_back(&bed, &tunnel, &before, &format!("{family} route flush table 28016"));
+        comes_back(&bed, &tunnel, &before, (&format!("{family} addr flush dev mendpath0 scope global"), 1));
+        comes_back(&bed, &tunnel, &before, (&format!("{family} route flush table 28016"), 1));
     }
     end(tunnel);
 }
