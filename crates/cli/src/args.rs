@@ -413,7 +413,8 @@ pub struct SessionArgs {
     /// Seconds without an answer on any path until the connection is made anew.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=600))]
     pub give_up: u64,
-    /// Keep trying when the server does not answer at the start, as a service should.
+    /// Keep trying when the server does not answer, or its name is not found, at the start, as a
+    /// service should.
     #[arg(long)]
     pub wait: bool,
     /// What its paths are used for.

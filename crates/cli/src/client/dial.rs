@@ -9,10 +9,10 @@ use std::{
 };
 
 use mendpath::{ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, SendStream, TokenStore};
-use tokio::{net::lookup_host, task::JoinSet};
+use tokio::task::JoinSet;
 use tracing::debug;
 
-use super::{Hosts, narrow};
+use super::{Hosts, lookup::Known, narrow};
 use crate::{
     backoff::{Backoff, pause},
     failure::{Failure, io_reason},
@@ -20,7 +20,7 @@ use crate::{
     interfaces::{LocalAddress, PathSpec, WantedPath, hindrance, local_addresses, suits, usable_paths},
     invitation::Invitation,
     protocol::{ALPN, Hello, MAX_MESSAGE, Reply, Status, read_frame, write_frame},
-    target::{Host, Target},
+    target::Target,
     token::Service,
     transport::{Choice, Retry, explain},
 };
@@ -34,8 +34,6 @@ const TOGETHER: usize = 3;
 /// Until the next address of a server is tried beside those that have not answered (RFC 8305
 /// section 5).
 const ADDRESS_STAGGER: Duration = Duration::from_millis(250);
-/// Addresses of a name that are tried.
-const MAX_ADDRESSES: usize = 4;
 /// Until the next server is tried beside those that have not answered; and one that is avoided.
 const HOST_STAGGER: Duration = Duration::from_millis(250);
 const LAST_RESORT: Duration = Duration::from_secs(3);
@@ -67,6 +65,8 @@ pub struct DialOptions {
     pub tokens: Arc<TokenStore>,
     /// Which of the invitation's servers to leave in peace.
     pub hosts: Arc<Hosts>,
+    /// Where those are whose names are looked up no more; [`look_up`](Self::look_up) fills it in.
+    pub known: Arc<Known>,
 }
 
 impl DialOptions {
@@ -81,6 +81,7 @@ impl DialOptions {
             timeout: DIAL_TIMEOUT,
             tokens: Arc::default(),
             hosts: Arc::default(),
+            known: Arc::default(),
         }
     }
 
@@ -241,7 +242,7 @@ struct Reached {
 
 /// Connects to the first address of `host` that answers.
 async fn reach(options: &DialOptions, host: &Target) -> Result<Reached, (Failure, Retry)> {
-    first_address(options, host, resolve(host).await?).await
+    first_address(options, host, options.addresses(host).await?).await
 }
 
 /// The first of the addresses to finish a handshake. A name may have addresses where nobody answers, such
@@ -307,40 +308,6 @@ async fn enter_soon(
     let late = explain(&ConnectionError::TimedOut, &host);
     let entered = tokio::time::timeout(ENTRY, enter(options, host, reached)).await;
     entered.unwrap_or(Err(late))
-}
-
-/// The addresses of a server, four at most, families in turn.
-///
-/// # Errors
-/// When its name has none.
-pub(crate) async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
-    let failed = |wrong: String| {
-        let failure = Failure::new(
-            format!("cannot find the server {server}"),
-            wrong,
-            "Check this machine's connection and DNS, and the name in the invitation",
-        );
-        (failure, Retry::Useful)
-    };
-    let addresses: Vec<_> = match &server.host {
-        Host::Ip(ip) => vec![SocketAddr::new(*ip, server.port)],
-        Host::Name(name) => {
-            let found = lookup_host((name.as_str(), server.port)).await;
-            in_turn(found.map_err(|error| failed(io_reason(&error)))?.collect())
-        }
-    };
-    if addresses.is_empty() { Err(failed("its name has no address".into())) } else { Ok(addresses) }
-}
-
-/// The first few of `addresses`, of one family and the other in turn (RFC 8305 section 4): many of one
-/// that leads nowhere leave room for the other.
-fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let begins_with_v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
-    let (first, other): (Vec<_>, Vec<_>) =
-        addresses.into_iter().partition(|address| address.is_ipv4() == begins_with_v4);
-    let (mut first, mut other) = (first.into_iter(), other.into_iter());
-    let pairs = std::iter::from_fn(|| Some([first.next(), other.next()]));
-    pairs.take(MAX_ADDRESSES).flatten().flatten().take(MAX_ADDRESSES).collect()
 }
 
 async fn dial_address(
@@ -444,19 +411,7 @@ fn named(local: &LocalAddress) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe;
-
-    #[test]
-    fn families_are_tried_in_turn() {
-        let of = |hosts: &[&str]| -> Vec<String> {
-            let addresses = hosts.iter().map(|host| SocketAddr::new(host.parse().unwrap(), 1)).collect();
-            in_turn(addresses).iter().map(|address| address.ip().to_string()).collect()
-        };
-        let many = ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4", "192.0.2.1"];
-        assert_eq!(of(&many), ["2001:db8::1", "192.0.2.1", "2001:db8::2", "2001:db8::3"]);
-        assert_eq!(of(&["192.0.2.1", "192.0.2.2"]), ["192.0.2.1", "192.0.2.2"]);
-        assert_eq!(of(&[]), [""; 0]);
-    }
+    use crate::{probe, target::Host};
 
     fn server(state: &std::path::Path) -> crate::server::ProxyServer {
         crate::server::ProxyServer::bind(&crate::server::ServerOptions {
@@ -533,6 +488,27 @@ mod tests {
         let reached = first_address(&options, &invitation.server, addresses);
         let reached = tokio::time::timeout(options.timeout, reached).await.expect("it is tried");
         assert_eq!(reached.map(|reached| reached.server).map_err(|(failure, _)| failure), Ok(answers));
+        serving.abort();
+    }
+
+    /// As in a tunnel, where names can be looked up no more.
+    #[tokio::test]
+    async fn all_known_addresses_of_a_name_are_tried_and_nobody_is_asked_for_it() {
+        let state = tempfile::tempdir().unwrap();
+        let server = server(state.path());
+        let mut invitation = server.invitation().clone();
+        let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let Host::Ip(ip) = invitation.server.host else { panic!("{invitation:?}") };
+        let answers = SocketAddr::new(ip, invitation.server.port);
+        // No name server knows it (RFC 6761 section 6.4).
+        invitation.server.host = Host::Name("server.invalid".to_owned());
+        let host = invitation.server.clone();
+        let known = Known::from([(host.clone(), vec![silent.local_addr().unwrap(), answers])]);
+        let options = DialOptions { known: Arc::new(known), ..DialOptions::new(invitation, Service::Proxy) };
+        let serving = tokio::spawn(server.run());
+        let dialled = dial(&options).await;
+        let reached = dialled.map(|dialled| (dialled.host, dialled.server));
+        assert_eq!(reached.map_err(|(failure, _)| failure), Ok((host, answers)));
         serving.abort();
     }
 

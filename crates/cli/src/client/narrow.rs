@@ -1,6 +1,6 @@
 //! Whether a server is not reached because packets as large as QUIC's do not get through.
 
-use super::dial::{DialOptions, resolve};
+use super::dial::DialOptions;
 use crate::{
     failure::Failure,
     interfaces::{WantedPath, usable_paths},
@@ -14,7 +14,7 @@ use crate::{
 pub(super) async fn explanation(options: &DialOptions) -> Option<Failure> {
     let mut narrow: Option<(WantedPath, Outcome)> = None;
     for host in options.invitation.hosts() {
-        for server in resolve(host).await.ok()? {
+        for server in options.addresses(host).await.ok()? {
             for path in usable_paths(&options.paths, server).ok()? {
                 let outcome = probe::least(&path, server).await;
                 if !matches!(outcome, Outcome::TooLargeHere | Outcome::TooLargeThere) {

@@ -29,10 +29,10 @@ use crate::{
 
 /// How long a program waits for a connection that is being made anew.
 const PATIENCE: Duration = Duration::from_secs(20);
-const FIRST_WAIT: Duration = Duration::from_millis(500);
+pub(super) const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// A connection that ends sooner is no reason to hurry.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The same while the old connection is there.
 const LONGEST_MOVING: Duration = Duration::from_secs(4);
 /// For how long a server that drained is avoided after its end.

@@ -1,9 +1,5 @@
 //! `mendpath tunnel`.
 
-use std::net::{IpAddr, SocketAddr};
-
-use tokio::net::lookup_host;
-
 use super::{
     Signals, client, client_options,
     service::{self, Reloading},
@@ -14,10 +10,8 @@ use crate::{
     config::Reload,
     console::say,
     descriptors,
-    failure::{Failure, io_reason},
+    failure::Failure,
     interfaces::interface_exists,
-    invitation::Invitation,
-    target::{Host, Target},
     tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, own_addresses, remove_kill_switch},
 };
 
@@ -31,14 +25,15 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     descriptors::raise_for_connections();
     let reloading = Reloading::new(reload);
     let mut options = client_options(&args.carry.dial, &args.carry.session)?;
-    // Later its name would have to be looked up through the tunnel that is to be made anew.
-    let servers = resolve_all(&mut options.dial.invitation).await?;
+    // Later its name would have to be looked up through the tunnel that is to be made anew. Until that
+    // is done a signal ends the process at once: nothing has been changed.
+    options.dial.look_up(options.wait_for_server).await?;
     let mut plan = Plan {
         routes: args.routes,
         excludes: args.excludes,
         no_routes: args.no_routes,
         kill_switch: args.kill_switch,
-        servers,
+        servers: options.dial.known.values().flatten().copied().collect(),
         locals: own_addresses().unwrap_or_default(),
         given: None,
     };
@@ -114,41 +109,4 @@ fn describe(plan: &Plan) -> String {
         routes => routes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
     format!("{what} goes through the tunnel until this ends")
-}
-
-/// Puts addresses in place of the servers' names, and returns all that there are. One of several
-/// may have none.
-async fn resolve_all(invitation: &mut Invitation) -> Result<Vec<SocketAddr>, Failure> {
-    let (mut all, mut first, mut failed) = (Vec::new(), Vec::new(), None);
-    for host in invitation.hosts() {
-        match addresses(host).await {
-            Ok(found) => {
-                first.push(Target::from_addr(found[0]));
-                all.extend(found);
-            }
-            Err(failure) => failed = Some(failure),
-        }
-    }
-    let mut first = first.into_iter();
-    let Some(server) = first.next() else { return Err(failed.expect("there is a server")) };
-    (invitation.server, invitation.also) = (server, first.collect());
-    Ok(all)
-}
-
-/// Where the server is.
-async fn addresses(server: &Target) -> Result<Vec<SocketAddr>, Failure> {
-    let failed = |wrong: String| {
-        let next = "Check this machine's connection and DNS, and the name in the invitation";
-        Failure::new(format!("cannot find the server {server}"), wrong, next)
-    };
-    let found: Vec<SocketAddr> = match &server.host {
-        Host::Ip(ip) => vec![SocketAddr::new(*ip, server.port)],
-        Host::Name(name) => {
-            let found = lookup_host((name.as_str(), server.port)).await;
-            found.map_err(|error| failed(io_reason(&error)))?.take(4).collect()
-        }
-    };
-    let unmapped = |address: SocketAddr| SocketAddr::new(IpAddr::to_canonical(&address.ip()), address.port());
-    let found: Vec<_> = found.into_iter().map(unmapped).collect();
-    if found.is_empty() { Err(failed("its name has no address".to_owned())) } else { Ok(found) }
 }
