@@ -12,6 +12,7 @@ pub(crate) const ICMPV6: u8 = 58;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 /// Extension headers of IPv6 that are read over; real packets have at most a few.
 const MOST_EXTENSIONS: usize = 8;
@@ -148,6 +149,34 @@ fn skip_extensions(bytes: &[u8], first: u8) -> Result<(u8, usize), Dropped> {
     Err(Dropped::Malformed)
 }
 
+/// Whether a packet of IPv6 names hosts to go by: whether a Routing header is among its headers, or may be
+/// since they are more than anybody needs or do not end within the packet. Unlike [`Packet::read`] this
+/// looks behind the header of a first fragment, which has to hold them all (RFC 7112 section 5), and behind
+/// an Authentication header (RFC 4302 section 2).
+pub(crate) fn may_have_routing_header(bytes: &[u8]) -> bool {
+    let Some(fixed) = bytes.first_chunk::<40>() else { return true };
+    let end = bytes.len().min(40 + usize::from(be16(fixed, 4)));
+    let (mut next, mut at) = (fixed[6], 40);
+    for _ in 0..MOST_EXTENSIONS {
+        match next {
+            ROUTING => return true,
+            HOP_BY_HOP | DESTINATION | FRAGMENT | AUTHENTICATION => {}
+            _ => return false,
+        }
+        let rest = bytes[..end].get(at..).unwrap_or_default();
+        let Some(&[following, length, high, low]) = rest.first_chunk::<4>() else { return true };
+        at += match next {
+            // A later fragment begins with what is no header.
+            FRAGMENT if u16::from_be_bytes([high, low]) >> 3 != 0 => return false,
+            FRAGMENT => 8,
+            AUTHENTICATION => (usize::from(length) + 2) * 4,
+            _ => (usize::from(length) + 1) * 8,
+        };
+        next = following;
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use etherparse::PacketBuilder;
@@ -230,9 +259,52 @@ mod tests {
         assert_eq!(read(59, &[]), Ok((59, 40)));
     }
 
+    /// An extension header of 8 bytes that `next` follows; where it is that of a fragment, of the first one.
+    fn short(next: u8) -> [u8; 8] {
+        [next, 0, 0, 1, 0, 0, 0, 0]
+    }
+
+    #[test]
+    fn a_routing_header_is_found_behind_the_header_of_a_first_fragment() {
+        assert!(may_have_routing_header(&v6(ROUTING, &short(UDP))));
+        let with = |fragment: [u8; 8]| {
+            may_have_routing_header(&v6(FRAGMENT, &[fragment, short(UDP), [0; 8]].concat()))
+        };
+        assert!(with(short(ROUTING)));
+        assert!(!with(short(UDP)));
+        assert!(!with([ROUTING, 0, 0, 9, 0, 0, 0, 0]), "a later fragment has no headers");
+        let behind_options = [short(FRAGMENT), short(DESTINATION), short(ROUTING), short(UDP)].concat();
+        assert!(may_have_routing_header(&v6(HOP_BY_HOP, &behind_options)));
+        let not_all = [short(DESTINATION), short(DESTINATION)].concat();
+        assert!(may_have_routing_header(&v6(FRAGMENT, &not_all)), "the second fragment may have it");
+    }
+
+    #[test]
+    fn a_routing_header_is_found_behind_an_authentication_header() {
+        let with = |next: u8| {
+            // Of 24 bytes, 12 of which are the check value.
+            let authentication = [&[next, 4][..], &[0; 22]].concat();
+            may_have_routing_header(&v6(AUTHENTICATION, &[&authentication[..], &short(UDP)].concat()))
+        };
+        assert!(with(ROUTING));
+        assert!(!with(UDP));
+    }
+
+    #[test]
+    fn a_chain_of_headers_that_is_too_long_may_hide_a_routing_header() {
+        let with = |headers: usize| {
+            let chain = [[DESTINATION, 0, 1, 4, 0, 0, 0, 0]].repeat(headers - 1).concat();
+            may_have_routing_header(&v6(DESTINATION, &[&chain[..], &short(UDP), &[0; 8]].concat()))
+        };
+        assert!(!with(MOST_EXTENSIONS - 1));
+        assert!(with(MOST_EXTENSIONS));
+        assert!(with(2 * MOST_EXTENSIONS));
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+            let _ = may_have_routing_header(&bytes);
             if let Ok(packet) = Packet::read(&bytes) {
                 prop_assert!(packet.transport <= packet.end && packet.end <= bytes.len());
                 let _ = packet.tcp(&bytes);

@@ -402,7 +402,11 @@ mod tests {
         (routed[0], routed[3]) = (0x46, 24);
         routed.extend([131, 4, 4, 0]);
         assert!(matches!(member.judge(&routed), Verdict::Drop), "whoever it names would get it");
-        assert_eq!(dropped(&tunnels, "malformed"), 5);
+        let mut hidden = packet(v6, "2606:4700::1");
+        (hidden[5], hidden[6]) = (16, 44);
+        hidden.extend([43, 0, 0, 1, 0, 0, 0, 0, 59, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(matches!(member.judge(&hidden), Verdict::Drop), "the same in a first fragment");
+        assert_eq!(dropped(&tunnels, "malformed"), 6);
     }
 
     #[tokio::test]

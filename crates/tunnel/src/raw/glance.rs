@@ -58,10 +58,14 @@ pub fn remote(bytes: &[u8]) -> Option<SocketAddr> {
 }
 
 /// Whether a packet says by which hosts it wants to go: whoever forwards it would send it to
-/// another one than its destination (RFC 7126 section 4.3, RFC 5095). All options of IPv4 count.
+/// another one than its destination (RFC 7126 section 4.3, RFC 5095). All options of IPv4 count, and
+/// chains of IPv6's extension headers that are too long, or not all there.
 pub fn wants_a_route(bytes: &[u8]) -> bool {
-    let v4_options = bytes.first().is_some_and(|byte| byte >> 4 == 4 && byte & 0xf > 5);
-    v4_options || matches!(Packet::read(bytes), Err(Dropped::Protocol))
+    match bytes.first() {
+        Some(byte) if byte >> 4 == 4 => byte & 0xf > 5,
+        Some(byte) if byte >> 4 == 6 => packet::may_have_routing_header(bytes),
+        _ => false,
+    }
 }
 
 /// An ICMP error to the sender of a packet that may not go where it wants; `None` for packets that
