@@ -100,7 +100,7 @@ pub struct Row {
     pub p50_ms: Option<f64>,
     /// 90th percentile, by nearest rank like the others.
     pub p90_ms: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile; nothing with less than [`FEWEST_FOR_P99`] times.
     pub p99_ms: Option<f64>,
     /// Largest.
     pub max_ms: Option<f64>,
@@ -277,6 +277,9 @@ pub struct Sharing {
     pub converged_s: Option<u32>,
 }
 
+/// Times behind a 99th percentile: of fewer it would be the largest.
+pub(crate) const FEWEST_FOR_P99: usize = 100;
+
 impl Row {
     /// Computes what follows from the single values.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -285,7 +288,7 @@ impl Row {
             self.mean_ms = Some(mean);
             self.p50_ms = Some(p50);
             self.p90_ms = Some(p90);
-            self.p99_ms = Some(p99);
+            self.p99_ms = (self.times_ms.len() >= FEWEST_FOR_P99).then_some(p99);
             self.max_ms = Some(max);
         }
         if let Some(loads) = &mut self.loads {
