@@ -298,6 +298,23 @@ def test_a_cancelled_drain_takes_nothing_back():
     run(main)
 
 
+def test_a_search_for_another_separator_begins_anew():
+    async def main():
+        async with pair() as (ours, theirs):
+            _, writer, reader, _ = await both_ways(ours, theirs)
+            writer.write(b"one;two\r\nthree")
+            writer.close()
+            with pytest.raises(asyncio.LimitOverrunError):
+                await reader.readuntil(b"?", limit=4)
+            assert await reader.readuntil(b";") == b"one;"
+            with pytest.raises(asyncio.LimitOverrunError):
+                await reader.readuntil(b"three!", limit=4)
+            assert await reader.readuntil(b"\r\n") == b"two\r\n"
+            assert await reader.read() == b"three"
+
+    run(main)
+
+
 def test_two_tasks_cannot_read_at_a_time():
     async def main():
         async with pair() as (ours, theirs):
@@ -336,6 +353,28 @@ def test_a_reset_and_a_stop_have_codes():
                 await reader.read()
             with pytest.raises(ValueError):
                 reader.stop(1 << 62)
+
+    run(main)
+
+
+def test_what_was_promised_of_a_stream_arrives_although_it_is_reset():
+    promised = os.urandom(8 << 20)
+
+    async def main():
+        async with pair(server={"reset_stream_at": True}) as (ours, theirs):
+            _, writer, far_reader, far_writer = await both_ways(ours, theirs)
+            writer.write(promised)
+            await writer.set_reliable_boundary()
+            writer.write(b"more")
+            writer.reset(41)
+            assert await far_reader.readexactly(len(promised)) == promised
+            with pytest.raises(aio.StreamReset) as failed:
+                await far_reader.readexactly(len(b"more") + 1)
+            assert failed.value.code == 41
+            far_writer.close()
+            for ended in (writer, far_writer):
+                with pytest.raises(aio.StreamClosed):
+                    await ended.set_reliable_boundary()
 
     run(main)
 

@@ -34,6 +34,7 @@ struct Options {
     max_uni_streams: Option<u64>,
     datagram_receive_buffer: Option<u64>,
     datagram_send_buffer: Option<u64>,
+    reset_stream_at: bool,
     max_paths: Option<u32>,
     qlog: Option<PathBuf>,
     key_log: bool,
@@ -94,6 +95,7 @@ impl Options {
         if let Some(value) = self.datagram_send_buffer {
             transport.datagram_send_buffer = buffer("datagram_send_buffer", value)?;
         }
+        transport.reset_stream_at = self.reset_stream_at;
         if let Some(paths) = self.max_paths {
             if !(1..=64).contains(&paths) {
                 return Err(wrong("max_paths is from 1 to 64"));

@@ -30,8 +30,8 @@ struct State {
     pieces: VecDeque<Bytes>,
     held: usize,
     end: Option<Result<(), ReadError>>,
-    /// Where the search for a separator goes on.
-    searched: usize,
+    /// What was looked for without success, and where the search for it goes on.
+    searched: (Vec<u8>, usize),
 }
 
 impl State {
@@ -65,7 +65,7 @@ impl State {
 
     /// The first `length` bytes, which are held. They are copied once.
     fn give<'py>(&mut self, py: Python<'py>, length: usize) -> PyResult<Bound<'py, PyBytes>> {
-        self.searched = 0;
+        self.searched.1 = 0;
         self.held -= length;
         PyBytes::new_with(py, length, |mut to| {
             while !to.is_empty() {
@@ -113,7 +113,7 @@ pub(crate) struct NativeReader {
 impl NativeReader {
     pub(super) fn new(stream: RecvStream) -> Self {
         let id = stream.id().0;
-        let state = State { stream, pieces: VecDeque::new(), held: 0, end: None, searched: 0 };
+        let state = State { stream, pieces: VecDeque::new(), held: 0, end: None, searched: (Vec::new(), 0) };
         Self { id, state: Here::new(Mutex::new(state)) }
     }
 
@@ -182,7 +182,10 @@ impl NativeReader {
         }
         loop {
             let mut state = self.lock()?;
-            let from = state.searched;
+            if state.searched.0 != separator {
+                state.searched = (separator.to_vec(), 0);
+            }
+            let from = state.searched.1;
             let all = state.joined();
             let found = all[from..].windows(separator.len()).position(|window| window == separator);
             match found.map(|at| from + at + separator.len()) {
@@ -195,7 +198,7 @@ impl NativeReader {
                     .map(Some);
                 }
                 Some(_) => break,
-                None => state.searched = state.held.saturating_sub(separator.len() - 1),
+                None => state.searched.1 = state.held.saturating_sub(separator.len() - 1),
             }
             if state.held > limit {
                 break;

@@ -147,6 +147,12 @@ impl NativeWriter {
         Ok(())
     }
 
+    /// Promises what the transport has.
+    fn set_reliable_boundary(&self, py: Python<'_>) -> PyResult<()> {
+        let promised = self.lock()?.stream.set_reliable_boundary();
+        promised.map_err(|_| errors::writing(py, &WriteError::ClosedStream))
+    }
+
     /// Waits until the peer's transport has acknowledged everything, or has stopped the stream, whose
     /// code it gives then.
     fn ended(&self) -> PyResult<Operation> {

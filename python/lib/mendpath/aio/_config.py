@@ -52,6 +52,9 @@ class Options(TypedDict, total=False):
     datagram_receive_buffer: int
     #: Bytes of datagrams that wait to be sent. 1 MiB.
     datagram_send_buffer: int
+    #: Whether the peer may break streams off and still deliver what it has promised of them
+    #: (:meth:`StreamWriter.set_reliable_boundary`). No.
+    reset_stream_at: bool
     #: Paths that may be open at a time, 1 to 64. 8.
     max_paths: int
     #: A folder for qlog files of every connection. None.
@@ -70,7 +73,8 @@ def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(every["alpn"], (str, bytes)):
             raise TypeError("alpn is a list of names")
         every["alpn"] = [name.encode() if isinstance(name, str) else bytes(name) for name in every["alpn"]]
-    every["key_log"] = bool(every["key_log"])
+    for name in ("reset_stream_at", "key_log"):
+        every[name] = bool(every[name])
     return every
 
 

@@ -234,8 +234,23 @@ class StreamWriter:
         stream was reset, instead."""
         return await done(self._native.ended())
 
+    async def set_reliable_boundary(self) -> None:
+        """Promises that what was written before is delivered even if the stream is reset later, or forgotten: a header
+        that says whose stream it is. Waits until the transport has it, as :meth:`drain`.
+
+        The peer must take such a reset (its option ``reset_stream_at``); one that does not is told that the stream is
+        given up once it has acknowledged that much, and whoever has not read it by then may miss it.
+
+        :raises StreamClosed: when it was closed or reset.
+        :raises StreamStopped: when the peer wants no more.
+        :raises ConnectionLost: when the connection has ended.
+        """
+        await self.drain()
+        self._native.set_reliable_boundary()
+
     def reset(self, code: int = 0) -> None:
-        """Gives the stream up; what was not acknowledged may never arrive."""
+        """Gives the stream up; what was not acknowledged may never arrive, but for what was promised by
+        :meth:`set_reliable_boundary`."""
         self._native.reset(code)
         self._closing = True
         self._drained(None)
