@@ -44,6 +44,9 @@ pub(super) enum Purpose {
 pub(super) fn make(purpose: Purpose) -> Result<Ends, (&'static str, io::Error)> {
     let device =
         NewDevice::make(NAME, purpose == Purpose::Packets).map_err(|error| (forbidden::TUN, error))?;
+    // A machine may give new devices none.
+    let v6 = std::fs::write(format!("/proc/sys/net/ipv6/conf/{NAME}/disable_ipv6"), "0");
+    debug!(?v6, "IPv6 of the device");
     let set = with_netlink(async |handle| {
         let index = up(handle, NAME, |link| link.mtu(MTU).txqueuelen(QUEUE)).await?;
         let has_v6 = add_addresses(handle, None).await?;
@@ -93,35 +96,59 @@ pub(super) fn take_addresses(given: Given, whole: bool) -> Result<(), (&'static 
 
 /// Gives the device the addresses that it has not: those of the plan, and those that were assigned.
 /// Whether it has IPv6.
+///
+/// What goes out without an address of its own, by a route of the user's or behind a masquerading rule,
+/// gets the device's first one, which has to be the assigned one.
 pub(super) async fn add_addresses(handle: &Handle, given: Option<Given>) -> Result<bool, rtnetlink::Error> {
     let index = index(handle, NAME).await?;
-    let mut addresses: Vec<(IpAddr, u8)> = vec![(DEVICE.into(), PREFIX), (DEVICE_V6.into(), PREFIX_V6)];
-    if let Some(Given { v4, v6, .. }) = given {
-        addresses.extend([(v4.into(), 32), (v6.into(), 128)]);
-    }
-    let mut has_v6 = true;
-    for (ip, prefix) in addresses {
-        match unless_there(add_address(handle, index, ip, prefix).await) {
-            Err(error) if ip.is_ipv6() => {
-                debug!(%error, "no IPv6");
-                has_v6 = false;
-            }
-            added => added?,
+    let (plan_v4, plan_v6) = ((IpAddr::from(DEVICE), PREFIX), (IpAddr::from(DEVICE_V6), PREFIX_V6));
+    // The kernel has the oldest of IPv4 first, and the newest of IPv6.
+    let (v4, v6) = match given {
+        Some(Given { v4, v6, .. }) => (vec![(v4.into(), 32), plan_v4], vec![plan_v6, (v6.into(), 128)]),
+        None => (vec![plan_v4], vec![plan_v6]),
+    };
+    add_in_order(handle, index, &v4).await?;
+    let added = add_in_order(handle, index, &v6).await;
+    Ok(added.inspect_err(|error| debug!(%error, "no IPv6")).is_ok())
+}
+
+/// Gives the device these addresses, the first one first: what is there already is taken away if one
+/// that goes before it was not.
+async fn add_in_order(
+    handle: &Handle,
+    index: u32,
+    addresses: &[(IpAddr, u8)],
+) -> Result<(), rtnetlink::Error> {
+    let mut anew = false;
+    for &(ip, prefix) in addresses {
+        let added = add_address(handle, index, ip, prefix).await;
+        if is_there(&added) && anew {
+            remove_address(handle, index, ip).await?;
+            add_address(handle, index, ip, prefix).await?;
+        } else {
+            anew |= added.is_ok();
+            unless_there(added)?;
         }
     }
-    Ok(has_v6)
+    Ok(())
+}
+
+async fn remove_address(handle: &Handle, index: u32, ip: IpAddr) -> Result<(), rtnetlink::Error> {
+    let found = handle.address().get().set_link_index_filter(index).set_address_filter(ip).execute();
+    for address in found.try_collect::<Vec<_>>().await? {
+        handle.address().del(address).execute().await?;
+    }
+    Ok(())
 }
 
 /// What was added, if it was not there already.
 pub(super) fn unless_there(added: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
-    match added {
-        Err(rtnetlink::Error::NetlinkError(error))
-            if error.to_io().kind() == io::ErrorKind::AlreadyExists =>
-        {
-            Ok(())
-        }
-        added => added,
-    }
+    if is_there(&added) { Ok(()) } else { added }
+}
+
+fn is_there(added: &Result<(), rtnetlink::Error>) -> bool {
+    let Err(rtnetlink::Error::NetlinkError(error)) = added else { return false };
+    error.to_io().kind() == io::ErrorKind::AlreadyExists
 }
 
 /// A listener that hears nothing but the device.

@@ -92,6 +92,12 @@ impl Plan {
     pub(crate) fn takes_dns(&self) -> bool {
         !self.no_routes && self.routes.is_empty()
     }
+
+    /// Whether IPv6 that should go through the tunnel goes around it, where the device has none.
+    fn leaks_v6(&self) -> bool {
+        let wanted = self.routes.is_empty() || self.routes.iter().any(|net| net.addr().is_ipv6());
+        wanted && !self.kill_switch && self.locals.iter().any(IpAddr::is_ipv6)
+    }
 }
 
 impl Machine {
@@ -123,11 +129,23 @@ impl Machine {
             None
         };
         let machine = Self { plan, kill_switch };
-        with_netlink(async |handle| {
+        let led = with_netlink(async |handle| {
             remove_rules(handle).await?;
-            if machine.plan.no_routes { Ok(()) } else { machine.lead(handle, &machine.plan.locals).await }
+            if machine.plan.no_routes {
+                return Ok(Led { v6: true });
+            }
+            machine.lead(handle, &machine.plan.locals).await
         })
         .map_err(|error| wrong(("set rules and routes", error)))?;
+        if !led.v6 && machine.plan.leaks_v6() {
+            return Err(Failure::new(
+                "cannot carry IPv6",
+                format_args!(
+                    "{NAME} gets no IPv6 (is net.ipv6.conf.default.disable_ipv6 set?), and the machine has it"
+                ),
+                "Let it have IPv6, or programs would go around the tunnel; --route 0.0.0.0/0 takes IPv4 alone",
+            ));
+        }
         if machine.plan.takes_dns() {
             tell_resolved();
         }
@@ -157,17 +175,11 @@ impl Machine {
     }
 
     /// Rules and routes of a machine that has these addresses otherwise, instead of those of before.
-    async fn lead(&self, handle: &Handle, locals: &BTreeSet<IpAddr>) -> Result<(), rtnetlink::Error> {
+    async fn lead(&self, handle: &Handle, locals: &BTreeSet<IpAddr>) -> Result<Led, rtnetlink::Error> {
         let device = links::index(handle, NAME).await?;
-        for version in [IpVersion::V4, IpVersion::V6] {
-            let led = self.lead_family(handle, version.clone(), device, locals).await;
-            match version {
-                IpVersion::V4 => led?,
-                // A machine without it needs none.
-                IpVersion::V6 => led.unwrap_or_else(|error| debug!(%error, "no IPv6")),
-            }
-        }
-        Ok(())
+        self.lead_family(handle, IpVersion::V4, device, locals).await?;
+        let v6 = self.lead_family(handle, IpVersion::V6, device, locals).await;
+        Ok(Led { v6: v6.inspect_err(|error| debug!(%error, "no IPv6")).is_ok() })
     }
 
     async fn lead_family(
@@ -229,6 +241,11 @@ impl Drop for Machine {
         });
         debug!(?undone, "rules removed");
     }
+}
+
+/// What goes through the tunnel: IPv4 does.
+struct Led {
+    v6: bool,
 }
 
 /// A rule in the making.
@@ -394,7 +411,7 @@ fn chains(plan: &Plan) -> String {
     format!(
         "  chain output {{\n    type filter hook output priority 0; policy drop;\n    \
          oifname {{ \"lo\", \"{NAME}\" }} accept\n{pass}    \
-         meta l4proto udp udp dport {{ 67, 547 }} accept\n    \
+         udp sport 68 udp dport 67 accept\n    udp sport 546 udp dport 547 accept\n    \
          icmpv6 type {{ nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert }} accept\n  }}\n  \
          chain forward {{\n    type filter hook forward priority 0; policy drop;\n    \
          oifname \"{NAME}\" accept\n    iifname \"{NAME}\" accept\n  }}\n"
@@ -428,6 +445,9 @@ mod tests {
             "ip6 daddr 2001:db8::1 udp dport 443 accept",
             "ip daddr 198.51.100.0/24 accept",
             "oifname { \"lo\", \"mendpath0\" } accept",
+            // A client of DHCP, whose port is no ordinary program's.
+            "udp sport 68 udp dport 67 accept",
+            "udp sport 546 udp dport 547 accept",
         ] {
             assert!(rules.lines().any(|found| found.trim() == line), "{line} is missing in\n{rules}");
         }

@@ -13,7 +13,10 @@ use super::{
     bed::{Bed, Family, OUTSIDE, OUTSIDE_V6, Outside, PATIENCE, ROUTER, pause},
     echo,
     program::Server,
-    tunnel::{DNS_PORT, TASK, ip, name_server, output, plain, start_talking_tunnel, start_tunnel},
+    tunnel::{
+        DNS_PORT, TASK, ip, name_server, output, plain, start_talking_tunnel, start_tunnel,
+        start_tunnel_that_says,
+    },
 };
 
 const SERVER_ADMIN: &str = "127.0.0.1:9100";
@@ -198,6 +201,40 @@ fn a_machine_keeps_its_addresses_when_the_server_is_killed() {
     world.server.stop();
     assert_eq!(changed(&bed), before);
     drop(world.outside);
+}
+
+/// By a route of the user's own, which says nothing of an address, and although somebody takes the address away.
+#[test]
+fn what_has_no_address_of_its_own_goes_out_from_the_assigned_one() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let (mut tunnel, output, _) = start_tunnel_that_says(
+        &bed,
+        world.server.invitation(),
+        &["--tcp", "raw", "--no-routes"],
+        "nothing leads to it",
+    );
+    ip(&bed, &format!("route add {OUTSIDE}/32 dev mendpath0"));
+    ip(&bed, &format!("-6 route add {OUTSIDE_V6}/128 dev mendpath0"));
+    for place in [world.tcp, world.tcp_v6] {
+        assert!(plain(&bed, &format!("echo {place}")).contains("heard:300000"), "{place}");
+    }
+    drop(output);
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
+
+    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw"]);
+    let addresses = || ip(&bed, "-br -4 addr show mendpath0");
+    let before = addresses();
+    let given = before.split_whitespace().find(|word| word.starts_with("198.19.")).unwrap();
+    ip(&bed, &format!("addr del {given} dev mendpath0"));
+    let is_back = || addresses() == before;
+    assert!((0..PATIENCE.as_millis() / 50).any(|_| {
+        pause(std::time::Duration::from_millis(50));
+        is_back()
+    }));
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
 }
 
 /// The server comes back without tunnels, and then with them: who waits is told why.

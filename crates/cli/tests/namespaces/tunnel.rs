@@ -286,6 +286,19 @@ pub(super) fn ip(bed: &Bed, line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// A machine may give new devices no IPv6, and have some all the same.
+#[test]
+fn a_tunnel_has_ipv6_where_new_devices_get_none() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    bed.at_client(|| std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap());
+    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    assert!(plain(&bed, &format!("echo {}", world.tcp_v6)).contains("heard:300000"));
+    assert!(ip(&bed, &format!("-6 route get {SERVER_V6}")).contains("dev mendpath0"));
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
+}
+
 /// When it ends, also by being killed, nothing of it stays once the next has come and gone.
 #[test]
 fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
@@ -423,6 +436,17 @@ pub(super) fn start_tunnel(bed: &Bed, invitation: &str, more: &[&str]) -> Child 
 
 /// The same, and what it says from then on.
 pub(super) fn start_talking_tunnel(bed: &Bed, invitation: &str, more: &[&str]) -> (Child, ChildStderr) {
+    let (tunnel, output, _) = start_tunnel_that_says(bed, invitation, more, "goes through the tunnel");
+    (tunnel, output)
+}
+
+/// The same once it has said these words, and all that it has said.
+pub(super) fn start_tunnel_that_says(
+    bed: &Bed,
+    invitation: &str,
+    more: &[&str],
+    words: &str,
+) -> (Child, ChildStderr, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
     command.args(["tunnel", "--path", "path0", "--path", "path1"]).args(more);
     command.env("MENDPATH_INVITATION", invitation);
@@ -430,9 +454,9 @@ pub(super) fn start_talking_tunnel(bed: &Bed, invitation: &str, more: &[&str]) -
     let mut tunnel = bed.at_client(|| command.spawn().unwrap());
     let mut output = tunnel.stderr.take().unwrap();
     let (mut text, mut byte) = (String::new(), [0]);
-    while !text.contains("goes through the tunnel") {
+    while !text.contains(words) {
         assert_eq!(output.read(&mut byte).unwrap(), 1, "it ended: {text}");
         text.push(byte[0].into());
     }
-    (tunnel, output)
+    (tunnel, output, text)
 }

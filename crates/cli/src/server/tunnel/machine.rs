@@ -256,11 +256,17 @@ fn chains(pool: &Pool, off: &[&str]) -> String {
         false => String::new(),
     };
     let (v4, v6) = (closed(0), closed(1));
+    // From a port on which this machine may listen, a client's packet would make an entry that takes away what
+    // others send to this machine there (CVE-2021-3773).
+    let moved = "meta l4proto { tcp, udp } th sport < 32768 masquerade to :32768-60999";
     format!(
         "  chain postrouting {{\n    type nat hook postrouting priority srcnat; policy accept;\n    \
+         ip saddr {pool4} oifname != \"{NAME}\" {moved}\n    \
+         ip6 saddr {pool6} oifname != \"{NAME}\" {moved}\n    \
          ip saddr {pool4} oifname != \"{NAME}\" masquerade\n    \
          ip6 saddr {pool6} oifname != \"{NAME}\" masquerade\n  }}\n  \
          chain forward {{\n    type filter hook forward priority filter; policy accept;\n    \
+         iifname \"{NAME}\" ct state invalid,untracked drop\n    \
          iifname \"{NAME}\" oifname \"{NAME}\" drop\n    \
          oifname \"{NAME}\" ct state established,related accept\n    \
          oifname \"{NAME}\" drop\n{v4}{v6}  }}\n",
@@ -280,6 +286,8 @@ mod tests {
         for line in [
             "ip saddr 198.19.0.0/16 oifname != \"mendpaths0\" masquerade",
             "ip6 saddr fd6d:656e:6470:1::/64 oifname != \"mendpaths0\" masquerade",
+            // Nothing would masquerade them.
+            "iifname \"mendpaths0\" ct state invalid,untracked drop",
             "iifname \"mendpaths0\" oifname \"mendpaths0\" drop",
             "oifname \"mendpaths0\" drop",
         ] {
