@@ -190,7 +190,13 @@ impl CidRegistry {
     pub(crate) fn set_initial_remote(&mut self, cid: ConnectionId) {
         let known = vec![RemoteCid { sequence: 0, cid, token: None, used: true }];
         self.change_remote(PathId::ZERO, |cids| {
-            *cids = RemotePathCids { known, retire_prior_to: 0, largest_sequence: Some(0), in_use: true };
+            *cids = RemotePathCids {
+                known,
+                retire_prior_to: 0,
+                largest_sequence: Some(0),
+                given_up: 0,
+                in_use: true,
+            };
         });
     }
 
@@ -386,10 +392,7 @@ impl CidRegistry {
     /// be told.
     pub(crate) fn retire_remote(&mut self, path: PathId, cid: &ConnectionId) -> Option<u64> {
         self.resets_changed = true;
-        self.change_known_remote(path, |RemotePathCids { known, .. }| {
-            let at = known.iter().position(|c| c.cid == *cid && !c.cid.is_empty())?;
-            Some(known.remove(at).sequence)
-        })?
+        self.change_known_remote(path, |cids| cids.give_up(cid))?
     }
 
     /// Forgets everything about an abandoned path; returns our connection ids that nobody may use
@@ -464,6 +467,30 @@ mod tests {
             [0],
             "late and already retired"
         );
+    }
+
+    #[test]
+    fn one_that_was_given_up_is_not_taken_again() {
+        let mut cids = registry();
+        for n in 1..ACTIVE_CID_LIMIT {
+            cids.on_new(PathId::ZERO, n, 0, cid(10 + n as u8), token(n as u8)).unwrap();
+        }
+        assert_eq!(cids.retire_remote(PathId::ZERO, &cid(11)), Some(1));
+        assert_eq!(cids.retire_remote(PathId::ZERO, &cid(13)), Some(3));
+        for n in [4, 5] {
+            assert!(cids.on_new(PathId::ZERO, n, 0, cid(10 + n as u8), token(n as u8)).unwrap().is_empty());
+            for late in [1, 3] {
+                let new = cids.on_new(PathId::ZERO, late, 0, cid(10 + late as u8), token(late as u8));
+                assert!(new.unwrap().is_empty(), "{late} comes once more after {n}");
+                assert!(!cids.knows_remote(PathId::ZERO, &cid(10 + late as u8)));
+            }
+        }
+        // A number that was never seen is another matter, wherever it lies.
+        assert_eq!(cids.retire_remote(PathId::ZERO, &cid(14)), Some(4));
+        assert!(cids.on_new(PathId::ZERO, 8, 0, cid(18), token(8)).unwrap().is_empty());
+        assert_eq!(cids.retire_remote(PathId::ZERO, &cid(18)), Some(8));
+        assert!(cids.on_new(PathId::ZERO, 7, 0, cid(17), token(7)).unwrap().is_empty());
+        assert!(cids.knows_remote(PathId::ZERO, &cid(17)));
     }
 
     #[test]

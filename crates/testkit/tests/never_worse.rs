@@ -109,6 +109,20 @@ fn what_is_stuck_on_a_dead_path_goes_again_without_recovery() {
     assert!(response.completion < Duration::from_millis(200), "{}", response.completion);
 }
 
+/// A silence is one event: the probes that found out when it ended are no sign of how the path loses.
+#[test]
+fn a_long_cut_is_not_taken_for_chance() {
+    let pair = Pair(Quality::new(10, 20), Quality::new(10, 40));
+    let (cut, restored) = (Duration::from_secs(1), Duration::from_secs(61));
+    let (response, sent) =
+        respond_with_cut(pair, 90_000_000, 0, (cut, restored), &TransportConfig::default());
+    let path = &response.paths[0];
+    assert!(path.packets_lost > 50, "a probe a second, and more: {path:?}");
+    assert!(path.chance_loss < 0.01, "{path:?}");
+    // Half of what the path carries in a second.
+    assert!(sent > 600_000, "{sent} bytes within 2 s of its return");
+}
+
 #[test]
 fn a_path_is_used_again_soon_after_its_return() {
     for victim in [0, 1] {

@@ -39,6 +39,8 @@ pub(super) struct RemotePathCids {
     pub(super) known: Vec<RemoteCid>,
     pub(super) retire_prior_to: u64,
     pub(super) largest_sequence: Option<u64>,
+    /// Which of the latest we have given up: bit n is for the largest sequence number less n.
+    pub(super) given_up: u32,
     /// Packets go to the first one.
     pub(super) in_use: bool,
 }
@@ -102,6 +104,7 @@ impl RemotePathCids {
     /// The largest sequence number is that of the last one known.
     const LARGEST_IS_LAST: u8 = 1 << 5;
     const IN_USE: u8 = 1 << 6;
+    const HAS_GIVEN_UP: u8 = 1 << 7;
 }
 
 impl Row for RemotePathCids {
@@ -114,11 +117,15 @@ impl Row for RemotePathCids {
         };
         let in_use = if self.in_use { Self::IN_USE } else { 0 };
         debug_assert!(self.known.len() < usize::from(Self::HAS_LARGEST), "the peer may issue a few");
-        out.push(self.known.len() as u8 | largest | in_use);
+        let given_up = if self.given_up == 0 { 0 } else { Self::HAS_GIVEN_UP };
+        out.push(self.known.len() as u8 | largest | in_use | given_up);
         self.known.iter().for_each(|cid| cid.pack(out));
         put_varint(out, self.retire_prior_to);
         if largest == Self::HAS_LARGEST {
             put_varint(out, self.largest_sequence.unwrap_or(0));
+        }
+        if self.given_up != 0 {
+            put_varint(out, self.given_up.into());
         }
     }
 
@@ -131,7 +138,12 @@ impl Row for RemotePathCids {
             (0, _) => known.last().map(|cid| cid.sequence),
             _ => Some(packed.varint().ok()?),
         };
-        Some(Self { known, retire_prior_to, largest_sequence, in_use: flags & Self::IN_USE != 0 })
+        let given_up = match flags & Self::HAS_GIVEN_UP {
+            0 => 0,
+            _ => u32::try_from(packed.varint().ok()?).ok()?,
+        };
+        let in_use = flags & Self::IN_USE != 0;
+        Some(Self { known, retire_prior_to, largest_sequence, given_up, in_use })
     }
 }
 
@@ -152,6 +164,10 @@ impl RemotePathCids {
             if same.sequence != sequence || same.cid != cid || same.token.is_some_and(|t| t != token) {
                 return violation("a connection id was issued twice with different content");
             }
+            return Ok(Vec::new());
+        }
+        if self.has_given_up(sequence) {
+            // The frame came twice, which is no mistake (RFC 9000 section 19.15), and the peer is told.
             return Ok(Vec::new());
         }
         self.retire_prior_to = self.retire_prior_to.max(retire_prior_to);
@@ -179,7 +195,10 @@ impl RemotePathCids {
             self.known.swap(0, unused);
             self.known.iter_mut().take(1).for_each(|c| c.used = true);
         }
-        self.largest_sequence = Some(self.largest_sequence.map_or(sequence, |l| l.max(sequence)));
+        let largest = self.largest_sequence.unwrap_or(sequence).max(sequence);
+        let further = largest - self.largest_sequence.unwrap_or(largest);
+        self.given_up = u32::try_from(further).ok().and_then(|n| self.given_up.checked_shl(n)).unwrap_or(0);
+        self.largest_sequence = Some(largest);
         if self.known.len() as u64 > ACTIVE_CID_LIMIT {
             return Err(TransportError::new(
                 TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
@@ -187,6 +206,24 @@ impl RemotePathCids {
             ));
         }
         Ok(retired)
+    }
+
+    /// Forgets one, and returns its sequence number.
+    pub(super) fn give_up(&mut self, cid: &ConnectionId) -> Option<u64> {
+        let at = self.known.iter().position(|c| c.cid == *cid && !c.cid.is_empty())?;
+        let sequence = self.known.remove(at).sequence;
+        self.given_up |= self.bit(sequence);
+        Some(sequence)
+    }
+
+    fn has_given_up(&self, sequence: u64) -> bool {
+        self.given_up & self.bit(sequence) != 0
+    }
+
+    /// Of a sequence number in [`given_up`](Self::given_up); none if it is new, or too old to be taken.
+    fn bit(&self, sequence: u64) -> u32 {
+        let behind = self.largest_sequence.and_then(|largest| largest.checked_sub(sequence));
+        behind.and_then(|n| 1_u32.checked_shl(u32::try_from(n).ok()?)).unwrap_or(0)
     }
 }
 
@@ -220,9 +257,9 @@ mod tests {
         let known = vec![remote(20, true, true), remote(0, false, true), remote(8, true, false)];
         let last = known.last().map(|cid| cid.sequence);
         for largest_sequence in [None, last, Some(7)] {
-            for in_use in [true, false] {
-                let cids =
-                    RemotePathCids { known: known.clone(), retire_prior_to: 3, largest_sequence, in_use };
+            for (in_use, given_up) in [(true, 0), (false, 1 << 31)] {
+                let known = known.clone();
+                let cids = RemotePathCids { known, retire_prior_to: 3, largest_sequence, given_up, in_use };
                 let mut packed = Vec::new();
                 cids.pack(&mut packed);
                 let unpacked = RemotePathCids::unpack(&mut Reader::new(&packed)).unwrap();

@@ -160,6 +160,12 @@ impl Handshake {
         self.confirmed = true;
     }
 
+    /// Whether a packet is not from whom the first one was: it is discarded (RFC 9000 section 7.2).
+    pub(super) fn is_other_peer_cid(&self, cid: ConnectionId) -> bool {
+        let known = self.first.as_ref().and_then(|first| first.peer_cid);
+        known.is_some_and(|known| known != cid)
+    }
+
     pub(super) fn set_peer_cid(&mut self, cid: ConnectionId) -> bool {
         let Some(first) = &mut self.first else { return false };
         let is_news = first.peer_cid.is_none();

@@ -86,8 +86,9 @@ impl Connection {
         if let Some(open) = self.paths.values().find(same) {
             return Err(PathError::AlreadyOpen(open.id()));
         }
-        let id = self.path_ids.next;
-        if id > max.local.min(max.remote) {
+        let last = max.local.min(max.remote);
+        let id = self.next_path_id(last);
+        if id > last {
             self.tell_paths_blocked(max.remote);
             return Err(PathError::TooManyPaths { max: self.max_paths() });
         }
@@ -104,6 +105,14 @@ impl Connection {
         self.paths.insert(id, path);
         self.issue_cids().map_err(|_| PathError::NotReady)?;
         Ok(id)
+    }
+
+    /// The first id that no path has had; the peer may have given some of them up.
+    pub(super) fn next_path_id(&mut self, last: PathId) -> PathId {
+        while self.path_ids.next <= last && self.path_is_gone(self.path_ids.next) {
+            self.path_ids.next = self.path_ids.next.saturating_next();
+        }
+        self.path_ids.next
     }
 
     /// How many paths both sides allow at a time.

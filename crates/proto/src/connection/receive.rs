@@ -2,7 +2,7 @@
 
 use units::Instant;
 
-use super::{ACK_DELAY_EXPONENT, Connection, close::State, migration::Located};
+use super::{ACK_DELAY_EXPONENT, Connection, close::State, migration::Located, transmit::MIN_INITIAL_SIZE};
 use crate::{
     ConnectionId, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
@@ -27,6 +27,8 @@ pub(super) struct Arrived {
     pub(super) ecn: Option<Ecn>,
     /// Bytes of the datagram, counted once per datagram.
     pub(super) size: u64,
+    /// Bytes of the datagram.
+    datagram: u64,
 }
 
 /// Where a frame came from.
@@ -61,7 +63,8 @@ impl Connection {
         }
         self.tell_streams(now);
         let Datagram { path: network, ecn, data } = datagram;
-        let mut arrived = Arrived { network, dcid: ConnectionId::EMPTY, ecn, size: data.len() as u64 };
+        let size = data.len() as u64;
+        let mut arrived = Arrived { network, dcid: ConnectionId::EMPTY, ecn, size, datagram: size };
         // Packets are decrypted in place: what the datagram ends with must be seen before (RFC 9000
         // section 10.3.1).
         let end = data.last_chunk().copied();
@@ -139,6 +142,11 @@ impl Connection {
         if self.paths.of_handshake().is_none_or(|p| p.network().remote != arrived.network.remote) {
             return;
         }
+        // Clients fill the datagrams of their Initials (RFC 9000 section 14.1).
+        let is_short = arrived.datagram < MIN_INITIAL_SIZE as u64;
+        if is_short && level == Level::Initial && self.side == Side::Server {
+            return;
+        }
         let Some(space) = self.handshake.space(level) else { return };
         let Some(field) = crypto::unprotect(&*space.keys.remote.header, packet, number_at) else { return };
         let expected = space.space.received().largest().map_or(0, |n| n + 1);
@@ -153,7 +161,10 @@ impl Connection {
             return;
         };
         if self.state.is_closed() {
-            return self.on_packet_while_closing();
+            return self.on_packet_while_closing(PathId::ZERO, &arrived);
+        }
+        if self.handshake.is_other_peer_cid(scid) {
+            return;
         }
         if self.handshake.set_peer_cid(scid) && self.side == Side::Client {
             self.cids.set_initial_remote(scid);
@@ -214,7 +225,7 @@ impl Connection {
             if Frames::new(payload).any(|f| matches!(f, Ok(Frame::ConnectionClose(_)))) {
                 self.state = State::Draining { until: now };
             }
-            return self.on_packet_while_closing();
+            return self.on_packet_while_closing(id, &arrived);
         }
         if !self.paths.contains_key(&id) && !self.accept_path(now, id, arrived.network) {
             return;
@@ -434,7 +445,10 @@ impl Connection {
         {
             path.on_datagram();
         }
-        if self.datagrams.on_received(data) {
+        // However many there are, it is one piece of news: thousands of empty ones fit into a packet.
+        if self.datagrams.on_received(data)
+            && !self.events.iter().any(|event| matches!(event, Event::DatagramReceived))
+        {
             self.events.push_back(Event::DatagramReceived);
         }
     }
@@ -473,8 +487,12 @@ impl Connection {
 
     /// A connection id of the peer's is not used any more, and the peer must hear of it.
     pub(super) fn owe_retirement(&mut self, path: PathId, sequence: u64) -> Result<(), TransportError> {
+        let frame = ControlFrame::RetireConnectionId { path, sequence };
+        if self.control.contains(&frame) {
+            return Ok(());
+        }
         self.cids.on_retiring(MAX_RETIRING * self.config.max_paths.clamp(1, 64) as usize)?;
-        self.queue_control(ControlFrame::RetireConnectionId { path, sequence })
+        self.queue_control(frame)
     }
 
     fn on_retire_connection_id(&mut self, frame: &RetireConnectionId) -> Result<(), TransportError> {

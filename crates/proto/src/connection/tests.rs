@@ -544,6 +544,44 @@ fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
 }
 
 #[test]
+fn datagrams_without_end_are_one_piece_of_news() {
+    let mut client = client();
+    let mut payload = Vec::new();
+    for _ in 0..500 {
+        // DATAGRAM of length 0.
+        payload.extend_from_slice(&[0x31, 0x00]);
+    }
+    for _ in 0..100 {
+        receive(&mut client, &payload).unwrap();
+    }
+    let news: Vec<_> = core::iter::from_fn(|| client.events.pop_front()).collect();
+    assert!(matches!(news[..], [Event::DatagramReceived]), "{} events", news.len());
+    receive(&mut client, &payload).unwrap();
+    assert_eq!(client.events.len(), 1, "more has come since");
+}
+
+#[test]
+fn a_connection_id_that_waits_to_be_retired_is_counted_once() {
+    let mut client = client();
+    for _ in 0..1_000 {
+        client.owe_retirement(PathId(1), 3).unwrap();
+    }
+    assert_eq!(client.control.len(), 1);
+}
+
+#[test]
+fn a_path_id_that_the_peer_gave_up_is_left_out() {
+    use crate::wire::{Frame, PathAbandon};
+    let mut client = client();
+    for path in [PathId(1), PathId(2)] {
+        let abandon = PathAbandon { path, error_code: TransportErrorCode::NO_ERROR };
+        receive(&mut client, &encoded(Frame::PathAbandon(abandon))).unwrap();
+    }
+    assert_eq!(client.next_path_id(PathId(7)), PathId(3));
+    assert_eq!(client.next_path_id(PathId(7)), PathId(3), "it is still there");
+}
+
+#[test]
 fn a_flood_of_retire_prior_to_ends_the_connection() {
     use crate::wire::{Frame, NewConnectionId, ResetToken};
     let mut client = client();

@@ -98,7 +98,7 @@ impl Connection {
         if path.is_closing() {
             return None;
         }
-        let may_ack = self.may_send_one_rtt() && path.may_send_something();
+        let may_ack = self.may_send_one_rtt() && path.may_ack();
         let ack = if may_ack { path.received().ack_deadline() } else { None };
         let packets = [ack, path.space().loss_time(), self.probe_deadline(path), path.paced_until()];
         let addresses = [path.challenge_deadline(), path.move_deadline()];

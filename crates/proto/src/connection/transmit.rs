@@ -4,7 +4,12 @@ use recovery::PacketNumber;
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{Connection, close::State, packet::Built, repair::Next};
+use super::{
+    Connection,
+    close::{CloseFrame, State},
+    packet::Built,
+    repair::Next,
+};
 use crate::{
     GRANULARITY, PacketPurpose, PathSnapshot, Transmit,
     crypto::{Level, TAG_LEN},
@@ -21,13 +26,15 @@ use crate::{
 
 /// Smallest datagram that carries a client's Initial, or a path challenge (RFC 9000 sections 8.2.1
 /// and 14.1).
-const MIN_INITIAL_SIZE: usize = 1_200;
+pub(super) const MIN_INITIAL_SIZE: usize = 1_200;
 /// Probe timeouts in a row after which a client takes an answer for one that may not leave.
 const UNANSWERED_PROBES: u32 = 2;
 /// A PATH_RESPONSE frame.
 const PATH_RESPONSE_LEN: usize = 9;
 /// A long header, CONNECTION_CLOSE without a reason, and the tag.
 const MIN_CLOSE_SIZE: usize = 100;
+/// The same with a short header.
+const MIN_SHORT_CLOSE_SIZE: usize = 64;
 /// A Handshake packet is only added to a datagram that has at least this much room left.
 const MIN_COALESCED: usize = 128;
 /// A packet with application datagrams that lacks less than this many bytes is filled up with
@@ -107,11 +114,20 @@ impl Connection {
     // ---- 1: closing
 
     fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let State::Closing(closing) = &mut self.state else { return None };
-        let id = closing.pending.pop()?;
-        let close = closing.close.clone();
-        // Whoever has not shown that it receives gets a close within the amplification limit, or
-        // none.
+        while let State::Closing(closing) = &mut self.state
+            && let Some(id) = closing.pending.pop()
+        {
+            let close = closing.close.clone();
+            if self.write_close(now, id, &close, out).is_some() {
+                return self.transmit(now, id, out, None);
+            }
+        }
+        None
+    }
+
+    /// A datagram that says goodbye on this path, if one may leave there: whoever has not shown that it receives
+    /// gets one within the amplification limit, or none.
+    fn write_close(&mut self, now: Instant, id: PathId, close: &CloseFrame, out: &mut Vec<u8>) -> Option<()> {
         let budget = self.paths.get(&id)?.amplification_budget();
         let size = MIN_INITIAL_SIZE.min(usize::try_from(budget).unwrap_or(usize::MAX));
         // RFC 9000 section 10.2.3: what the peer may be able to read.
@@ -121,8 +137,9 @@ impl Connection {
             (false, _) => &[Level::Initial, Level::Handshake],
         };
         for &level in levels {
-            if size < out.len() + MIN_CLOSE_SIZE {
-                break;
+            let least = if level == Level::OneRtt { MIN_SHORT_CLOSE_SIZE } else { MIN_CLOSE_SIZE };
+            if size < out.len() + least {
+                continue;
             }
             let builder = match level {
                 Level::OneRtt => self.begin_one_rtt(id, size - out.len(), out),
@@ -139,7 +156,7 @@ impl Connection {
             }
             self.finish_packet(now, builder, PacketPurpose::Probe, out);
         }
-        if out.is_empty() { None } else { self.transmit(now, id, out, None) }
+        (!out.is_empty()).then_some(())
     }
 
     // ---- 2: handshake
@@ -539,7 +556,7 @@ impl Connection {
 
     fn transmit_acks(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let due = |p: &&Path| {
-            !p.is_closing() && p.may_send_something() && p.received().ack_deadline().is_some_and(|t| t <= now)
+            !p.is_closing() && p.may_ack() && p.received().ack_deadline().is_some_and(|t| t <= now)
         };
         let path = self.paths.values().find(due)?;
         let (id, budget) =

@@ -19,6 +19,7 @@ use super::{
     sent::{Removed, SentPacket},
     space::{PacketSpace, Space},
 };
+use crate::PacketPurpose;
 
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
@@ -96,6 +97,8 @@ struct Losses {
     full: Option<u16>,
     /// Whether one that every path should carry is among them.
     base: bool,
+    /// Probes of a long silence, which says nothing of the chance that the next packet is lost.
+    silent: u64,
 }
 
 impl Path {
@@ -177,6 +180,7 @@ impl LossRecovery {
                 losses.base |= mtu::is_base(packet.size);
                 losses.bytes += u64::from(packet.size);
                 losses.newest = losses.newest.max(Some(packet.sent_at));
+                losses.silent += u64::from(persistent && packet.purpose == PacketPurpose::Probe);
                 lost.on_path += 1;
                 space.lost.push(LostPacket { number, sent_at: packet.sent_at, event: 0 });
             }
@@ -186,7 +190,7 @@ impl LossRecovery {
         let Some(newest) = losses.newest else { return false };
         let (event, narrow) = self.on_packets_lost(round, lost.on_path, newest, &losses);
         if round.data {
-            self.learn_losses(round.now, lost);
+            self.learn_losses(round.now, lost, persistent);
         }
         if persistent {
             self.measured.controller.on_persistent_congestion(round.now);
@@ -217,11 +221,15 @@ impl LossRecovery {
         LossKind::OnPath
     }
 
-    /// Remembers how the path loses, unless a queue has overflowed.
-    fn learn_losses(&mut self, now: Instant, lost: &LossOutcome) {
+    /// Remembers how the path loses, unless a queue has overflowed. The probes of a long silence say nothing of
+    /// the chance that the next packet is lost: an hour's are thousands.
+    fn learn_losses(&mut self, now: Instant, lost: &LossOutcome, persistent: bool) {
         let measured = &mut self.measured;
         let dropped = measured.rtt.shows_queue() || measured.controller.suspects_load();
         for packet in lost.packets.iter().filter(|packet| packet.kind == LossKind::OnPath) {
+            if persistent && packet.packet.purpose == PacketPurpose::Probe {
+                continue;
+            }
             if dropped {
                 measured.history.on_dropped();
             } else {
@@ -240,12 +248,12 @@ impl LossRecovery {
         largest_sent_at: Instant,
         losses: &Losses,
     ) -> (u32, bool) {
-        let Losses { bytes, full, base, .. } = *losses;
+        let Losses { bytes, full, base, silent, .. } = *losses;
         let measured = &mut self.measured;
         measured.leave_flight(bytes);
         self.counters.packets_lost += packets;
         self.counters.bytes_lost += bytes;
-        self.loss.on_lost(packets);
+        self.loss.on_lost(packets - silent);
         let (now, rtt) = (round.now, measured.rtt.for_congestion());
         let loss = congestion::Loss { now, bytes, packets: packets as u32, largest_sent_at, rtt };
         let window = measured.controller.window();

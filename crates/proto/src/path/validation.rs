@@ -14,6 +14,9 @@ const MAX_CHALLENGES: u32 = 6;
 const CHALLENGE_RESERVE: u64 = 128;
 /// Nothing useful fits less than this of an amplification budget.
 pub(crate) const MIN_USEFUL_SIZE: u64 = 64;
+/// A packet with a PATH_ACK of one range and ECN counts: short header 25 bytes, type, path id and five numbers
+/// of up to 8 bytes (largest, delay, three counts), range count, range, tag 16.
+const LARGEST_SHORT_ACK: u64 = 100;
 /// Smallest datagram that shows that a path is wide enough (RFC 9000 section 8.2.1).
 const FULL_SIZE: usize = 1_200;
 /// First wait for a PATH_RESPONSE when no path has told a round-trip time that would justify less.
@@ -130,6 +133,11 @@ impl Path {
     /// Whether the amplification limit leaves room for a small packet.
     pub(crate) fn may_send_something(&self) -> bool {
         self.budget_beside_challenges() >= MIN_USEFUL_SIZE
+    }
+
+    /// Whether it leaves room for an ACK, however large its numbers are.
+    pub(crate) fn may_ack(&self) -> bool {
+        self.budget_beside_challenges() >= LARGEST_SHORT_ACK
     }
 
     /// Asks for a challenge with fresh data.
