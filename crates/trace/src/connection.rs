@@ -47,6 +47,8 @@ pub(crate) struct Connection {
     /// and who has answered since.
     crossed: Option<u32>,
     answered: [bool; 2],
+    /// The sequence number of each side's latest SYN, with ACK or without.
+    opened: [Option<u32>; 2],
     /// The latest SYN, the first SYN/ACK after it, and the latest SYN/ACK.
     syn_at: Option<Instant>,
     answered_at: Option<Instant>,
@@ -78,6 +80,7 @@ impl Connection {
             initial: None,
             crossed: None,
             answered: [false; 2],
+            opened: [None; 2],
             syn_at: None,
             answered_at: None,
             synack_at: None,
@@ -97,14 +100,29 @@ impl Connection {
         }
     }
 
-    /// Whether `segment` opens another connection between the same ends.
+    /// Whether `segment` opens another connection between the same ends, or answers what opened one.
     pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
-        let opens = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
+        match (segment.flags.has(TcpFlags::SYN), segment.flags.has(TcpFlags::ACK)) {
+            (true, false) => self.is_succeeded_by_syn(segment),
+            (true, true) => self.is_succeeded_by_answer(segment),
+            (false, _) => false,
+        }
+    }
+
+    fn is_succeeded_by_syn(&self, segment: &Segment) -> bool {
         let known = if self.client == Some(segment.from) { self.initial } else { self.crossed };
-        opens
-            && (self.client.is_some() || self.ways[segment.from].seen())
+        (self.client.is_some() || self.ways[segment.from].seen())
             && known != Some(segment.seq)
             && !self.is_crossed_by(segment)
+    }
+
+    /// Whether a SYN/ACK belongs to another connection, whose SYN is not in the capture: both numbers are
+    /// others. A server that keeps no state (RFC 4987) may answer one SYN with several numbers of its own,
+    /// and the two sides of a simultaneous open repeat theirs.
+    fn is_succeeded_by_answer(&self, segment: &Segment) -> bool {
+        let is_other = |known: Option<u32>, number: u32| known.is_some_and(|known| known != number);
+        is_other(self.opened[segment.from], segment.seq)
+            && is_other(self.initial, segment.ack.wrapping_sub(1))
     }
 
     /// Whether the other side opens the connection as well: nothing but a SYN of the client was there.
@@ -292,6 +310,7 @@ impl Connection {
         let flags = segment.flags;
         if flags.has(TcpFlags::SYN) {
             self.ways[segment.from].scale = segment.scale.unwrap_or(0);
+            self.opened[segment.from] = Some(segment.seq);
             if flags.has(TcpFlags::ACK) {
                 let client = *self.client.get_or_insert(1 - segment.from);
                 // Of a SYN that is not in the capture, or comes out of order behind its answer.

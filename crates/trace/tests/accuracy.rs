@@ -260,6 +260,31 @@ fn ports_used_again_are_another_connection() {
     assert_eq!((report.connections.total, report.retransmissions.seen_before), (2, 6));
 }
 
+/// Where the server's side alone was captured there is no SYN to tell.
+#[test]
+fn an_answer_to_another_syn_is_another_connection() {
+    let first: Vec<Packet> = conversation().into_iter().filter(|packet| packet.from.port() == 80).collect();
+    let mut second = first.clone();
+    for packet in &mut second {
+        packet.at_ns += 200_000_000_000;
+        packet.seq = packet.seq.wrapping_sub(1 << 30);
+        packet.ack = packet.ack.wrapping_add(70_000);
+    }
+    let once = analyse(&Capture::of(&first), Options::default());
+    let twice = analyse(&Capture::of(&[first, second].concat()), Options::default());
+    assert_eq!((once.connections.total, once.loss.lost), (1, 2));
+    assert_eq!((twice.connections.total, twice.loss.lost), (2, 4));
+}
+
+/// A server that keeps no state before the handshake is complete (RFC 4987) may choose another number.
+#[test]
+fn another_answer_to_the_same_syn_opens_no_other_connection() {
+    let mut packets = conversation();
+    packets.insert(2, packet(1_010, false, 90_000, 101, SYN | ACK, 0));
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!(report.connections.total, 1);
+}
+
 /// A lost acknowledgement of the SYN/ACK makes the handshake last a second, but not the round trip.
 #[test]
 fn a_handshake_that_was_sent_again_still_has_a_round_trip() {
