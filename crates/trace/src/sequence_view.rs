@@ -54,7 +54,8 @@ enum Probe {
 pub(crate) struct View {
     /// Not advancing, and why.
     pub(crate) kind: Option<WiresharkKind>,
-    /// A keep-alive or zero-window probe: part of no analysis (SLP-A11).
+    /// A keep-alive or zero-window probe: part of no analysis (SLP-A11). Wireshark takes more for one, and
+    /// has no kind for that.
     pub(crate) probe: bool,
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn view(
     let counted = segment.occupies() && probe != Probe::KeepAlive;
     let kind = if counted { forward.kind(reverse, segment, at, handshake) } else { None };
     forward.remember(segment, at, probe);
-    View { kind, probe: probe != Probe::None }
+    View { kind, probe: probe != Probe::None && !reverse.misses_byte_of(segment) }
 }
 
 impl SequenceView {
@@ -92,6 +93,14 @@ impl SequenceView {
         } else {
             Probe::None
         }
+    }
+
+    /// Whether `segment`, sent in the other direction, is a single byte that is not acknowledged here: then
+    /// it is no keep-alive, which is sent when everything is acknowledged (RFC 9293 section 3.8.4). With the
+    /// window closed it may be a probe.
+    fn misses_byte_of(&self, segment: &Segment) -> bool {
+        let end = segment.seq.wrapping_add(segment.payload);
+        segment.payload == 1 && self.window != 0 && self.last_ack.is_some_and(|ack| after(end, ack))
     }
 
     fn count_duplicate_ack(&mut self, reverse: &Self, segment: &Segment, probe: Probe) {

@@ -229,6 +229,29 @@ fn keep_alives_and_window_probes_are_no_retransmissions() {
     assert_eq!(report.retransmissions.probes, 4);
 }
 
+/// Programs that ask for one byte at a time, such as a remote terminal.
+#[test]
+fn a_single_byte_that_is_not_acknowledged_is_sent_again_and_no_keep_alive() {
+    let (client, server) = (true, false);
+    let packets = [
+        packet(0, client, 100, 0, SYN, 0),
+        packet(20, server, 500, 101, SYN | ACK, 0),
+        packet(21, client, 101, 501, ACK, 0),
+        packet(21, client, 101, 501, PSH | ACK, 1),
+        packet(41, server, 501, 102, PSH | ACK, 1),
+        packet(42, client, 102, 502, PSH | ACK, 1),
+        packet(262, client, 102, 502, PSH | ACK, 1),
+        packet(282, server, 502, 103, PSH | ACK, 1),
+        packet(283, client, 103, 503, ACK, 0),
+        // Everything is acknowledged: this is one.
+        packet(60_000, client, 102, 503, ACK, 1),
+    ];
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!((report.retransmissions.seen_before, report.retransmissions.probes), (1, 1));
+    assert_eq!((report.resent[0].class, report.resent[0].interval_ms), (Class::Timeout, Some(220.0)));
+    assert_eq!(report.wireshark.retransmission, 0, "Wireshark takes it for a keep-alive");
+}
+
 /// TCP Fast Open (RFC 7413): where the server takes the SYN without its data, the data is sent again
 /// and the SYN is not.
 #[test]
