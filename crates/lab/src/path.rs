@@ -12,6 +12,9 @@ use units::{Bytes, Duration, ParseUnitError};
 /// `data-only`, bytes.
 pub const SMALL_PACKET: u64 = 200;
 
+/// The least that may wait without `queue`, bytes: 32 full packets, as [`LinkConfig::queue_size`] has it.
+const LEAST_QUEUE: u64 = 32 * 1_500;
+
 /// One emulated path, both directions.
 ///
 /// Written as comma-separated properties: those of [`LinkConfig`], with these differences.
@@ -21,7 +24,7 @@ pub const SMALL_PACKET: u64 = 200;
 /// | `delay`, `delay@5s` | **round-trip** time without queues: half of it in each direction |
 /// | `loss`, `burst`, `drop` | from server to client, unless they end in `-up` |
 /// | `KEY-up`, `KEY-down` | any property of one direction alone |
-/// | `queue` | also `1bdp` or `0.25bdp`: a share of rate times round-trip time |
+/// | `queue` | also `1bdp` or `0.25bdp`: a share of rate times round-trip time; without, `1bdp`, but at least 48 kB |
 /// | `data-only` | packets of at most [`SMALL_PACKET`] bytes are neither lost nor counted by `loss` and `drop` |
 /// | `direct` | alone: the kernel's own pair of devices, as fast as the machine, instead of emulated links |
 #[derive(Clone, PartialEq, Debug)]
@@ -193,7 +196,13 @@ impl Parts {
         let [mut up, mut down] = links;
         let rtt = up.delay + down.delay;
         for (link, share) in [(&mut up, self.up.queue), (&mut down, self.down.queue)] {
-            let Some(share) = share else { continue };
+            let Some(share) = share else {
+                // A link of its own would take twice its own delay for the round trip.
+                if let (None, Some(rate)) = (link.queue, link.rate) {
+                    link.queue = Some(QueueSize::Bytes(Bytes(rate.bytes_in(rtt).max(LEAST_QUEUE))));
+                }
+                continue;
+            };
             let wrong = || ParsePathError::Queue(share.clone());
             let factor = share.parse::<f64>().ok().filter(|f| f.is_finite() && (0.0..=1e3).contains(f));
             let (factor, rate) = factor.zip(link.rate).ok_or_else(wrong)?;
@@ -250,6 +259,22 @@ mod tests {
         assert_eq!(queue("rate=25mbit,delay=25ms,queue=52p"), Ok(Some(QueueSize::Packets(52))));
         let error = queue("delay=25ms,queue=1bdp").unwrap_err().to_string();
         assert!(error.contains("give a rate"), "{error}");
+    }
+
+    #[test]
+    fn without_a_queue_there_is_one_of_a_round_trip() {
+        let queues = |text: &str| {
+            let spec: PathSpec = text.parse().unwrap();
+            [spec.up, spec.down].map(|link| link.queue_size())
+        };
+        let bytes = |n| QueueSize::Bytes(Bytes(n));
+        // Half of it in either direction, an odd number of nanoseconds, and most of it in one.
+        for delays in ["delay=25ms", "delay=25000001ns", "delay-up=1ms,delay-down=24ms"] {
+            assert_eq!(queues(&format!("rate=25mbit,{delays}")), [bytes(78_125); 2], "{delays}");
+        }
+        assert_eq!(queues("rate-down=25mbit,rate-up=1mbit,delay-up=1ms"), [bytes(48_000); 2]);
+        assert_eq!(queues("delay-up=1ms,delay-down=24ms"), [bytes(1_000_000); 2]);
+        assert_eq!(queues("rate=25mbit,queue=5p,delay-up=25ms"), [QueueSize::Packets(5); 2]);
     }
 
     #[test]
