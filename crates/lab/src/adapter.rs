@@ -40,7 +40,8 @@ pub struct Adapter {
     /// It is a web server that a browser asks by this protocol, for a `[[page]]`.
     #[serde(default)]
     pub web: Option<Web>,
-    /// The congestion controller of the kernel's TCP at the server's side, if not cubic.
+    /// The congestion controller of the kernel's TCP between the program's two ends, if not cubic. A program
+    /// that asks the kernel for another one before it connects or listens does not get it.
     #[serde(default)]
     pub congestion: Option<String>,
     /// Whether it is a tunnel: then it must lead to `{origin_ip}`, which the client connects to as

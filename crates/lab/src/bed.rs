@@ -6,7 +6,7 @@ mod mptcp;
 mod netns;
 mod sysctl;
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, sync::OnceLock};
 
 use emulator::{Direction, Emulator, PathId, PathStats, TunPath};
 use netsim::{Loss, LossModel, Seed, link::OutageKind};
@@ -38,6 +38,10 @@ pub(crate) struct TestBed {
     pub(crate) paths: Vec<PathSpec>,
     /// What the emulator calls each path; it does not know of those that are direct.
     emulated: Vec<Option<PathId>>,
+    /// The path for what the client sends from no address in particular.
+    first: usize,
+    /// The congestion controller of programs' TCP, once one is set.
+    congestion: OnceLock<String>,
     seed: Seed,
 }
 
@@ -75,7 +79,8 @@ impl TestBed {
         server.run(|| address::server(count))??;
         client.run(|| mptcp::prepare((0..count).map(client_address)))??;
         server.run(|| mptcp::prepare([]))??;
-        let bed = Self { client, server, emulator, paths: paths.to_vec(), emulated, seed };
+        let (paths, congestion) = (paths.to_vec(), OnceLock::new());
+        let bed = Self { client, server, emulator, paths, emulated, first, congestion, seed };
         bed.reseed(0)?;
         Ok(bed)
     }
@@ -136,6 +141,30 @@ impl TestBed {
     /// beside it while it is not there yet.
     pub(crate) fn hide_behind(&self) -> Result<(), LabError> {
         self.client.run(address::hide_behind)?
+    }
+
+    /// Lets TCP of programs on either side use this congestion controller of the kernel's over every path,
+    /// whatever they ask for before they connect or listen. The kernel lets a namespace have few of them as
+    /// its default, but any for a route.
+    ///
+    /// # Errors
+    /// [`LabError::Netlink`] if the kernel does not have it, or if other programs here have another one.
+    pub(crate) fn use_congestion(&self, name: &str) -> Result<(), LabError> {
+        let wrong =
+            |reason| LabError::Netlink { what: format!("use the congestion controller {name}"), reason };
+        let set = self.congestion.get_or_init(|| name.to_owned());
+        if set != name {
+            let reason =
+                format!("another program over the same paths has {set}; `congestion` of both adapters");
+            return Err(wrong(format!("{reason} must be the same")));
+        }
+        let (count, first) = (self.paths.len(), self.first);
+        let client = self.client.run(|| address::client_congestion(count, first, name))?;
+        let changed = client.and(self.server.run(|| address::server_congestion(count, name))?);
+        changed.map_err(|error| match error {
+            LabError::Netlink { reason, .. } => wrong(format!("{reason} (modprobe tcp_{name}?)")),
+            error => error,
+        })
     }
 
     /// What every path has done so far; nothing is known of direct ones.

@@ -89,6 +89,7 @@ fn connect(target: &Target, draw: u64, limit: Duration, cancel: &Cancel) -> io::
         }
         result => result?,
     }
+    target.transport.set_congestion(&socket)?;
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(LOOK))?;
     let mut stream: TcpStream = socket.into();

@@ -16,7 +16,7 @@ use nix::{
     poll::{PollFd, PollFlags, poll},
     sys::resource::{UsageWho, getrusage},
 };
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use units::Duration;
 
 use crate::{LabError, bed::Namespace};
@@ -72,8 +72,14 @@ impl Transport {
     pub(crate) fn socket(&self) -> io::Result<Socket> {
         let protocol = if self.multipath { Protocol::MPTCP } else { Protocol::TCP };
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
-        socket.set_tcp_congestion(self.congestion().as_bytes())?;
+        self.set_congestion(&socket)?;
         Ok(socket)
+    }
+
+    /// Lets a socket use the congestion controller: before it is connected, and once more when it is. A
+    /// route may have one for other programs over the same paths, which a new connection begins with.
+    pub(crate) fn set_congestion(&self, socket: &Socket) -> io::Result<()> {
+        socket.set_tcp_congestion(self.congestion().as_bytes())
     }
 }
 
@@ -94,6 +100,7 @@ struct Shared {
     stop: AtomicBool,
     connections: AtomicUsize,
     cpu_micros: AtomicU64,
+    transport: Transport,
     pattern: Arc<[u8]>,
 }
 
@@ -113,6 +120,7 @@ impl Origin {
             stop: AtomicBool::new(false),
             connections: AtomicUsize::new(0),
             cpu_micros: AtomicU64::new(0),
+            transport: transport.clone(),
             pattern,
         });
         let thread = {
@@ -173,6 +181,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nonblocking(false)?;
+    shared.transport.set_congestion(&SockRef::from(&stream))?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(LOOK))?;
     stream.set_write_timeout(Some(LOOK))?;

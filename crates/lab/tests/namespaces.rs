@@ -116,3 +116,57 @@ fn commands_leave_nothing_behind_and_their_code_is_returned() {
     let killed = shell("kill -9 $$".to_owned());
     assert_eq!(execute(&shell("sleep 1000".to_owned()), &killed), 128 + 9);
 }
+
+/// Programs whose last words, which the row quotes, are the routes of either side.
+const ROUTES: &str = r#"
+    title = "test"
+    contenders = ["server-side", "client-side@1", "own-word"]
+    [[network]]
+    paths = ["delay=4ms", "delay=4ms"]
+    [[fetch]]
+    size = "1kB"
+    count = 1
+    [adapters.server-side]
+    about = "a"
+    install = "i"
+    server = ["ip", "route"]
+    client = ["sleep", "1000"]
+    [adapters.client-side]
+    about = "a"
+    install = "i"
+    server = ["sleep", "1000"]
+    client = ["ip", "route", "show", "table", "all"]
+    [adapters.own-word]
+    about = "a"
+    install = "i"
+    congestion = "reno"
+    server = ["ip", "route"]
+    client = ["sleep", "1000"]
+"#;
+
+/// A new namespace has the machine's default.
+#[test]
+fn programs_of_an_adapter_have_cubic_or_the_controller_that_it_says() {
+    if let Err(reason) = mendpath_lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    if !["cubic", "reno"].iter().all(|name| known.split_whitespace().any(|word| word == *name)) {
+        let _ = writeln!(std::io::stderr(), "skipped: this kernel has only {known}");
+        return;
+    }
+    let options = Options::new("/nowhere/mendpath".into());
+    let plan = Plan::parse("test", ROUTES).unwrap();
+    let report = mendpath_lab::run(&plan, &options, &mut |_| {}).unwrap();
+    let errors: Vec<&str> = report.rows.iter().filter_map(|row| row.error.as_deref()).collect();
+    if let Some(reason) = errors.iter().find(|error| error.contains("there is no such program")) {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    // The server's routes to the client's two addresses; the client's to everywhere, in a table for each
+    // address and in the main one.
+    let counts = |name: &str| errors.iter().map(|error| error.matches(name).count()).collect::<Vec<_>>();
+    assert_eq!(counts("congctl cubic"), [2, 4, 0], "{errors:?}");
+    assert_eq!(counts("congctl reno"), [0, 0, 2], "{errors:?}");
+}

@@ -26,6 +26,7 @@ pub(super) fn start(
             reason: "it is a web server, for a [[page]] alone".to_owned(),
         });
     }
+    bed.use_congestion(adapter.congestion.as_deref().unwrap_or("cubic"))?;
     let (origin, listen) = if adapter.tunnel {
         let origin = starter.origin_behind_tunnel(bed)?;
         let addr = origin.addr;

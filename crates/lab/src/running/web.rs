@@ -1,7 +1,5 @@
 //! A web server as a contender: `mendpath serve`, or another as its adapter says.
 
-use std::process::Command;
-
 use super::{
     ADMIN, Admin, Programs, Starter,
     mendpath::{INSTALL, schemes, words},
@@ -9,7 +7,7 @@ use super::{
 use crate::{
     Contender, Entry, LabError, Web,
     adapter::fill,
-    bed::{SERVER, TestBed, client_address},
+    bed::{SERVER, TestBed},
     browser::Site,
     process::Process,
 };
@@ -28,11 +26,11 @@ impl Starter<'_> {
     ) -> Result<(Programs, Web), LabError> {
         let (process, web, admin) = match contender {
             Contender::Mendpath { entry: Entry::Serve, .. } => {
-                use_congestion(bed, "cubic")?;
+                bed.use_congestion("cubic")?;
                 (self.serve(bed, site, &schemes(contender))?, Web::H3, Some(ADMIN))
             }
             Contender::Mendpath { entry: Entry::ServeTcp, congestion, .. } => {
-                use_congestion(bed, congestion.as_deref().unwrap_or("cubic"))?;
+                bed.use_congestion(congestion.as_deref().unwrap_or("cubic"))?;
                 (self.serve(bed, site, &[])?, Web::H2, None)
             }
             Contender::Peer { name, .. } => {
@@ -66,7 +64,7 @@ impl Starter<'_> {
             reason: "its adapter is of no web server".to_owned(),
         };
         let web = adapter.web.ok_or_else(no_server)?;
-        use_congestion(bed, adapter.congestion.as_deref().unwrap_or("cubic"))?;
+        bed.use_congestion(adapter.congestion.as_deref().unwrap_or("cubic"))?;
         let directory = self.directory.sub_directory()?;
         let values = [
             ("server_ip", SERVER.to_string()),
@@ -80,25 +78,6 @@ impl Starter<'_> {
         let words = fill(&adapter.server, &values);
         Ok((Process::start(&bed.server, &words, &adapter.install, self.directory)?, web))
     }
-}
-
-/// Lets TCP of the server's side use this congestion controller towards every path. The kernel lets a
-/// namespace have few of them as its default, but any for a route.
-fn use_congestion(bed: &TestBed, name: &str) -> Result<(), LabError> {
-    for path in 0..bed.paths.len() {
-        let [a, b, c, _] = client_address(path).octets();
-        let route = format!(
-            "route change {a}.{b}.{c}.0/24 dev path{path} proto kernel scope link src {a}.{b}.{c}.1 congctl {name}"
-        );
-        let changed = bed.server.run(|| Command::new("ip").args(route.split(' ')).output())?;
-        let changed = changed.map_err(LabError::system("run `ip` (iproute2)"))?;
-        if !changed.status.success() {
-            let what = format!("use the congestion controller {name}");
-            let reason = String::from_utf8_lossy(&changed.stderr).trim().to_owned();
-            return Err(LabError::Netlink { what, reason });
-        }
-    }
-    Ok(())
 }
 
 fn wrong(contender: &Contender, reason: &str) -> LabError {
