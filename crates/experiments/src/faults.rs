@@ -2,7 +2,8 @@
 //!
 //! `links` names a group of the network; of it, `index` takes one, `random` that many drawn by the
 //! run's seed, else all. What happens to them: `loss` (with `burst`, the mean length of a burst in
-//! packets; FUSO-A10), `nth` (exactly these packets), `interference` (see [`interference`]),
+//! packets; FUSO-A10), `nth` (exactly these packets), `interference` (see [`interference`]; not with
+//! `codel` or `trim`, where nobody knows when a packet that comes will be on the air),
 //! `model` (one that the program brings along, with `parameters`), or
 //! `black_hole`; or `mahimahi`, a file beside the plan with the capacity that was recorded
 //! ([`netsim::fabric::capacity`]), which counts instead of the line's rate. `lossy_links` with
@@ -11,7 +12,10 @@
 
 use netsim::{
     Loss, Seed,
-    fabric::{CapacityTrace, Direction, Failure, Fault, LinkId, failure::lossy_links, workload::SizeTable},
+    fabric::{
+        CapacityTrace, Direction, Discipline, Failure, Fault, LinkId, Topology, failure::lossy_links,
+        workload::SizeTable,
+    },
     loss::{Gap, GilbertElliott, Interference, OwnLoss},
 };
 use plans::{Keys, PlanError, names};
@@ -67,6 +71,17 @@ impl FaultPlan {
         let pick = pick.map_or(Pick::All, |count| Pick::Random(count as usize));
         let direction = keys.named("direction", DIRECTIONS)?.unwrap_or_default();
         let failure = failure(&mut keys, parts)?;
+        if failure.as_ref().is_some_and(goes_by_time_on_air)
+            && links.iter().any(|link| is_managed(&network.topology, *link, direction))
+        {
+            let allowed = "on links without, where a packet that comes is known to be sent, and when \
+                (or with `before_rate = true`)";
+            return Err(PlanError::value(
+                keys.path("interference"),
+                "on a link with `codel` or `trim`",
+                allowed,
+            ));
+        }
         keys.finish()?;
         Ok(Self::Links { links, pick, direction, failure })
     }
@@ -103,6 +118,19 @@ impl FaultPlan {
             }
         }
     }
+}
+
+/// Whether it matters when a packet is on the air.
+fn goes_by_time_on_air(failure: &Failure) -> bool {
+    matches!(failure, Failure::Loss { loss: Loss::Interference(_), before_rate: false, .. })
+}
+
+/// Whether a link's ports that send in this direction decide what waits and in which order only later.
+fn is_managed(topology: &Topology, link: LinkId, direction: Direction) -> bool {
+    let Some((forward, backward)) = topology.lines(link) else { return false };
+    let is_plain = |discipline| matches!(discipline, Discipline::DropTail);
+    (direction != Direction::Backward && !is_plain(forward.discipline))
+        || (direction != Direction::Forward && !is_plain(backward.discipline))
 }
 
 /// What happens; `None` for a loss rate of 0, so that a sweep may begin there.

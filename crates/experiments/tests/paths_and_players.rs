@@ -162,6 +162,27 @@ fn interference_says_what_it_needs() {
     }
 }
 
+/// CoDel may drop what comes, and trimming send it later or sooner: when it is on the air is not known.
+#[test]
+fn interference_is_refused_where_the_time_on_the_air_is_not_known() {
+    let with = |line: &str, fault: &str| {
+        let text = format!(
+            "title = 'x'\nmetrics = ['delivered_mbps']\ntopology = {{ kind = 'dumbbell', bottleneck = {line} }}\n\
+             fault = [{{ links = 'bottleneck', interference = {{ air_mbps = 11 }}{fault} }}]\n\
+             workload = {{ kind = 'rivals', from = 'left', to = 'right', bytes = 1000 }}\nscheme = [{{ kind = 'ctcp' }}]"
+        );
+        Plan::parse("test", &text, Scale::Quick)
+    };
+    assert!(with("{ codel = false }", "").is_ok());
+    assert!(with("{ codel = true }", ", before_rate = true").is_ok());
+    for line in ["{ codel = true }", "{ trim = true }"] {
+        for direction in ["", ", direction = 'forward'", ", direction = 'backward'"] {
+            let error = with(line, direction).unwrap_err().to_string();
+            assert!(error.contains("`fault[1].interference` is on a link with `codel` or `trim`"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn values_of_a_case_and_stated_ones_belong_to_their_point() {
     let plan = plan(

@@ -24,7 +24,8 @@ pub struct PacketInfo {
     /// Size as the link counts it, in bytes.
     pub size: u64,
     /// When the packet reached the model; what is lost on the wire of a fabric's link: when its
-    /// first bit is sent.
+    /// first bit is sent. Behind CoDel or trimming ([`Discipline`](crate::fabric::Discipline)), where
+    /// that is not known when it comes: when it would be sent if nothing waited.
     pub at: Instant,
 }
 

@@ -145,6 +145,11 @@ impl Topology {
         (0..).zip(&self.links).map(|(i, link)| (LinkId(i), link.ends))
     }
 
+    /// The lines of a link, from its first end to its second and back, unless it is another topology's.
+    pub fn lines(&self, link: LinkId) -> Option<(Line, Line)> {
+        self.links.get(link.0 as usize).map(|link| link.lines)
+    }
+
     /// For every port, in order, its line and the node that it leads to.
     pub(super) fn ports(&self) -> impl Iterator<Item = (&Line, Node)> {
         self.links.iter().flat_map(|link| [(&link.lines.0, link.ends.1), (&link.lines.1, link.ends.0)])
