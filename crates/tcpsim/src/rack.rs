@@ -9,6 +9,8 @@
 //! # Departures
 //! - The reordering window does not adapt to D-SACKs (section 6.2.4): it stays at a quarter of the
 //!   smallest RTT.
+//! - Reordering is noticed by SACKs of a hole alone, not where the cumulative acknowledgement closes it
+//!   (section 6.2, step 3).
 
 use units::{Duration, Instant};
 

@@ -1,4 +1,9 @@
 //! Round-trip time and retransmission timeout (RFC 6298).
+//!
+//! # Departures
+//! - Whatever acknowledges something new takes back the backoff. Section 5 keeps the backed-off
+//!   timeout until there is a new sample, which segments that were sent again do not give (without
+//!   timestamps).
 
 use congestion::Rtt;
 use units::Duration;
