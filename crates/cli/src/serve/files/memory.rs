@@ -121,11 +121,9 @@ impl State {
         }
     }
 
-    /// Whether an open file that was in this state has other bytes by now, and not just more of them,
-    /// as a log that grows.
-    pub(super) fn is_overwritten(&self, now: &Metadata) -> bool {
-        let now = Self::of(now);
-        now.len < self.len || now.len == self.len && now.modified != self.modified
+    /// Whether an open file that was in this state has the same bytes in another.
+    pub(super) fn has_bytes_of(&self, other: &Self) -> bool {
+        (self.len, self.modified) == (other.len, other.modified)
     }
 
     /// The length of the file, in bytes.

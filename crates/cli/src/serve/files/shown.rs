@@ -78,7 +78,8 @@ impl Shown {
     }
 
     fn carry(&self, status: StatusCode, sent: Range<u64>) -> Response<FileBody> {
-        let mut response = Response::new(FileBody::new(&self.content, sent));
+        let mut response =
+            Response::new(FileBody::new(&self.content, sent, self.validators.modified.is_some()));
         *response.status_mut() = status;
         *response.headers_mut() = self.whole.clone();
         response
