@@ -59,7 +59,7 @@ impl File {
         let modified = fs::metadata(path)?.modified()?;
         let since = modified.duration_since(SystemTime::UNIX_EPOCH)?;
         let bytes = Bytes::from(fs::read(path)?);
-        let tag = format!("W/\"{:x}-{:x}.{:x}\"", bytes.len(), since.as_secs(), since.subsec_nanos());
+        let tag = format!("\"{:x}-{:x}.{:x}\"", bytes.len(), since.as_secs(), since.subsec_nanos());
         let said = |value: String| HeaderValue::try_from(value);
         let fields = HeaderMap::from_iter([
             (ETAG, said(tag)?),

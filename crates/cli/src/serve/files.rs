@@ -36,6 +36,7 @@ use self::{
 };
 pub(super) use self::{
     codings::takes_gzip,
+    conditions::weaken,
     memory::{Figures, Memory, State},
 };
 use super::site::{SiteBody, busy, text};

@@ -16,7 +16,7 @@ use hyper::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::site::BoxError;
+use super::{files::weaken, site::BoxError};
 
 /// What is compressed has at least so many bytes: less would not become shorter.
 const LEAST: u64 = 32;
@@ -68,6 +68,7 @@ impl Packer {
             fields.remove(ACCEPT_RANGES);
             fields.remove(CONTENT_LENGTH);
             fields.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            weaken(fields);
         }
         response.map(|body| Packed { body, packing })
     }
@@ -165,6 +166,7 @@ mod tests {
 
     use flate2::read::GzDecoder;
     use http_body_util::{BodyExt as _, Full};
+    use hyper::header::ETAG;
 
     use super::*;
 
@@ -193,6 +195,15 @@ mod tests {
                 }
                 assert!(unpacked == plain, "{len} bytes");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_packed_has_a_weak_tag() {
+        for (wants, tag) in [(true, "W/\"tag\""), (false, "\"tag\"")] {
+            let mut text = text(1_000);
+            text.headers_mut().insert(ETAG, HeaderValue::from_static("\"tag\""));
+            assert_eq!(Packer::default().pack(text, wants).headers()[ETAG], tag);
         }
     }
 

@@ -205,6 +205,43 @@ async fn an_empty_file_is_sent_whatever_part_is_asked_for() {
     assert_eq!(send_http2(address, request.unwrap()).await.unwrap().status(), StatusCode::OK);
 }
 
+/// As browsers do: Firefox by If-Match, Chromium by If-Range.
+#[tokio::test]
+async fn a_download_goes_on_by_the_tag_that_it_had() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("page.html");
+    std::fs::write(&path, "0123456789".repeat(10)).unwrap();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    let an_hour_ago = file.metadata().unwrap().modified().unwrap() - Duration::from_secs(3_600);
+    file.set_modified(an_hour_ago).unwrap();
+    let content = Content::Files { root: root.path().to_owned(), follow_symlinks: false };
+    let address = serve(content, Limits::default(), root);
+    let ask = async |fields: &[(&str, &str)]| {
+        let mut request = Request::get("https://localhost/page.html");
+        for &(name, value) in fields {
+            request = request.header(name, value);
+        }
+        let response = send_http2(address, request.body(Empty::new()).unwrap()).await.unwrap();
+        let tag = response.headers().get("etag").map(|tag| tag.to_str().unwrap().to_owned());
+        (response.status(), tag.unwrap_or_default())
+    };
+    let range = ("range", "bytes=10-19");
+    let (_, tag) = ask(&[]).await;
+    for (name, value, status) in [
+        ("if-match", &*tag, StatusCode::PARTIAL_CONTENT),
+        ("if-match", "\"other\"", StatusCode::PRECONDITION_FAILED),
+        ("if-range", &*tag, StatusCode::PARTIAL_CONTENT),
+        ("if-range", "\"other\"", StatusCode::OK),
+    ] {
+        assert_eq!(ask(&[range, (name, value)]).await.0, status, "{name}: {value}");
+    }
+    let packed = ("accept-encoding", "gzip");
+    let (_, weak) = ask(&[packed]).await;
+    assert_eq!(weak, format!("W/{tag}"), "the bytes are others");
+    let (status, same) = ask(&[packed, ("if-none-match", &*weak)]).await;
+    assert_eq!((status, same), (StatusCode::NOT_MODIFIED, weak));
+}
+
 #[tokio::test]
 async fn giant_fields_are_refused_by_every_protocol() {
     let address = site(Limits::default()).await;

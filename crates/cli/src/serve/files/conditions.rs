@@ -8,11 +8,11 @@ use std::{
 };
 
 use headers::{
-    ETag, HeaderMap, HeaderMapExt as _, IfMatch, IfModifiedSince, IfNoneMatch, IfUnmodifiedSince,
-    LastModified,
+    ETag, Header as _, HeaderMap, HeaderMapExt as _, IfMatch, IfModifiedSince, IfNoneMatch,
+    IfUnmodifiedSince, LastModified,
 };
 use http_range::{HttpRange, HttpRangeParseError};
-use hyper::header::{IF_RANGE, RANGE};
+use hyper::header::{ETAG, HeaderValue, IF_NONE_MATCH, IF_RANGE, RANGE};
 
 /// The seconds since 1970 that a date of HTTP can say: up to the year 9999.
 const SAYABLE: Range<i64> = 0..253_402_300_800;
@@ -23,8 +23,8 @@ const LARGEST: &[u8] = b"9223372036854775807";
 /// What tells a file's states apart.
 #[derive(Debug)]
 pub(super) struct Validators {
-    /// A weak one: files may change twice within what their time can say, and what is compressed on
-    /// the way has the same.
+    /// A strong one where `modified` is said, by the same reasoning; before that a weak one. What is
+    /// compressed on the way has it [weakened](weaken).
     pub(super) tag: Option<ETag>,
     /// When it was changed last, if that is a second ago: within it the file may change once more and
     /// say the same (RFC 9110 section 8.8.2.2).
@@ -47,12 +47,29 @@ pub(super) enum Answer {
 }
 
 impl Validators {
-    pub(super) fn new(file: &Metadata, now: SystemTime) -> Self {
+    /// Of a file that has its contents in this coding. In another they have other bytes, and another
+    /// tag.
+    pub(super) fn new(file: &Metadata, coding: Option<&str>, now: SystemTime) -> Self {
         let (seconds, nanoseconds) = (file.mtime(), file.mtime_nsec());
-        let tag = format!("W/\"{:x}-{seconds:x}.{nanoseconds:x}\"", file.len());
         let modified = if SAYABLE.contains(&seconds) { file.modified().ok() } else { None };
         let modified = modified.filter(|modified| *modified + Duration::from_secs(1) <= now);
+        let weak = if modified.is_none() { "W/" } else { "" };
+        let coding = coding.map_or_else(String::new, |coding| format!("-{coding}"));
+        let tag = format!("{weak}\"{:x}-{seconds:x}.{nanoseconds:x}{coding}\"", file.len());
         Self { tag: tag.parse().ok(), modified: modified.map(LastModified::from) }
+    }
+
+    /// Whether they tell a state from all others: bytes of two answers that have the same are of one file.
+    pub(super) fn are_strong(&self) -> bool {
+        self.modified.is_some()
+    }
+
+    /// Whether the client knows the file by a weak tag alone: compressed on the way, or from when it was
+    /// young. The tag that says that it is still so must not make more of it (RFC 9111 section 4.3.4).
+    pub(super) fn are_known_weakly(&self, fields: &HeaderMap) -> bool {
+        let tags = IfMatch::decode(&mut fields.get_all(IF_NONE_MATCH).iter());
+        let is_strong = |tags: IfMatch| self.tag.as_ref().is_some_and(|tag| tags.precondition_passes(tag));
+        fields.contains_key(IF_NONE_MATCH) && !tags.is_ok_and(is_strong)
     }
 
     /// What these fields of a request ask of a file with so many bytes, in the order of RFC 9110
@@ -85,12 +102,26 @@ impl Validators {
         since.is_some_and(|since| self.modified.is_some_and(|time| !since.is_modified(time.into())))
     }
 
-    /// Whether parts of it fit the parts that the client has (RFC 9110 section 13.1.5). Our tags are
-    /// weak, and do not say so; a time does, if it is the same.
+    /// Whether parts of it fit the parts that the client has (RFC 9110 section 13.1.5): a strong tag
+    /// says so, or a time, if it is the same.
     fn is_range_of_this(&self, fields: &HeaderMap) -> bool {
         let Some(state) = fields.get(IF_RANGE) else { return true };
-        let time = state.to_str().ok().and_then(|state| httpdate::parse_http_date(state).ok());
-        time.is_some_and(|time| self.modified.is_some_and(|modified| modified == LastModified::from(time)))
+        let Ok(state) = state.to_str() else { return false };
+        if let Ok(tag) = state.parse::<ETag>() {
+            return !tag.is_weak() && self.tag.as_ref() == Some(&tag);
+        }
+        let time = httpdate::parse_http_date(state).ok().map(LastModified::from);
+        time.is_some() && time == self.modified
+    }
+}
+
+/// Makes a weak tag of an answer's strong one: what it carries has the same contents, but not the same
+/// bytes (RFC 9110 section 8.8.3.3).
+pub(in crate::serve) fn weaken(fields: &mut HeaderMap) {
+    let Some(tag) = fields.get(ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/")) else { return };
+    let weak = HeaderValue::from_bytes(&[&b"W/"[..], tag.as_bytes()].concat());
+    if let Ok(weak) = weak {
+        fields.insert(ETAG, weak);
     }
 }
 
@@ -124,7 +155,7 @@ fn sayable(field: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::{HeaderName, HeaderValue};
+    use hyper::header::HeaderName;
 
     use super::*;
     use crate::accounts::now;
@@ -132,21 +163,34 @@ mod tests {
     const THEN: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
     const AFTER: &str = "Tue, 14 Nov 2023 22:13:21 GMT";
     const BEFORE: &str = "Tue, 14 Nov 2023 22:13:19 GMT";
+    /// Of the file below, and as it is while that is young or where it is compressed on the way.
+    const TAG: &str = "\"3e8-6553f100.1dcd6500\"";
+    const WEAK: &str = "W/\"3e8-6553f100.1dcd6500\"";
 
-    fn answer(fields: &[(&'static str, &'static str)]) -> Answer {
+    /// What is said after so long of a file of 1,000 bytes that was changed half a second after
+    /// [`THEN`].
+    fn said(after: Duration) -> Validators {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1_000).unwrap();
-        file.set_modified(httpdate::parse_http_date(THEN).unwrap() + Duration::from_millis(500)).unwrap();
+        let changed = httpdate::parse_http_date(THEN).unwrap() + Duration::from_millis(500);
+        file.set_modified(changed).unwrap();
+        Validators::new(&file.metadata().unwrap(), None, changed + after)
+    }
+
+    fn fields(fields: &[(&'static str, &'static str)]) -> HeaderMap {
         let named = |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
-        Validators::new(&file.metadata().unwrap(), now()).answer(&fields.iter().map(named).collect(), 1_000)
+        fields.iter().map(named).collect()
+    }
+
+    fn answer(asked: &[(&'static str, &'static str)]) -> Answer {
+        said(Duration::from_secs(3_600)).answer(&fields(asked), 1_000)
     }
 
     #[test]
     fn who_has_it_is_told_so() {
-        const TAG: &str = "W/\"3e8-6553f100.1dcd6500\"";
         assert_eq!(answer(&[]), Answer::Whole);
         assert_eq!(answer(&[("if-none-match", TAG)]), Answer::NotModified);
-        assert_eq!(answer(&[("if-none-match", "\"3e8-6553f100.1dcd6500\"")]), Answer::NotModified);
+        assert_eq!(answer(&[("if-none-match", WEAK)]), Answer::NotModified);
         assert_eq!(answer(&[("if-none-match", "*")]), Answer::NotModified);
         assert_eq!(answer(&[("if-modified-since", THEN)]), Answer::NotModified);
         assert_eq!(answer(&[("if-modified-since", BEFORE)]), Answer::Whole);
@@ -160,26 +204,60 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let then = httpdate::parse_http_date(THEN).unwrap();
         file.set_modified(then - Duration::from_secs(2_000_000_000)).unwrap();
-        let said = Validators::new(&file.metadata().unwrap(), now());
-        assert!(said.tag.is_some() && said.modified.is_none());
+        let said = Validators::new(&file.metadata().unwrap(), None, now());
+        assert!(said.tag.is_some_and(|tag| tag.is_weak()) && said.modified.is_none());
     }
 
     #[test]
-    fn a_time_is_said_once_it_tells_states_apart() {
-        let file = tempfile::tempfile().unwrap();
-        let then = httpdate::parse_http_date(THEN).unwrap();
-        file.set_modified(then + Duration::from_millis(900)).unwrap();
-        let said = |after| {
-            let now = then + Duration::from_millis(after);
-            Validators::new(&file.metadata().unwrap(), now).modified.is_some()
-        };
-        assert!(!said(0) && !said(1_000) && !said(1_899) && said(1_900));
+    fn a_time_is_said_and_a_tag_is_strong_once_they_tell_states_apart() {
+        for (after, settled) in [(0, false), (500, false), (999, false), (1_000, true)] {
+            let said = said(Duration::from_millis(after));
+            assert_eq!((said.modified.is_some(), said.are_strong()), (settled, settled), "{after} ms");
+            assert_eq!(said.tag, (if settled { TAG } else { WEAK }).parse().ok(), "{after} ms");
+        }
+    }
+
+    #[test]
+    fn each_coding_has_a_tag_of_its_own() {
+        let file = tempfile::tempfile().unwrap().metadata().unwrap();
+        let [plain, br, gzip] =
+            [None, Some("br"), Some("gzip")].map(|coding| Validators::new(&file, coding, now()).tag);
+        assert!(plain.is_some() && br.is_some() && gzip.is_some());
+        assert!(plain != br && br != gzip && gzip != plain);
+    }
+
+    #[test]
+    fn who_knows_a_weak_tag_hears_no_strong_one() {
+        let said = said(Duration::from_secs(3_600));
+        for (asked, weakly) in [
+            (("if-none-match", TAG), false),
+            (("if-none-match", "*"), false),
+            (("if-modified-since", THEN), false),
+            (("if-none-match", WEAK), true),
+            (("if-none-match", "\"other\", W/\"3e8-6553f100.1dcd6500\""), true),
+        ] {
+            let asked = fields(&[asked]);
+            assert_eq!(said.answer(&asked, 1_000), Answer::NotModified, "{asked:?}");
+            assert_eq!(said.are_known_weakly(&asked), weakly, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_weak_tag_stays_as_it_is() {
+        let mut fields = HeaderMap::from_iter([(ETAG, HeaderValue::from_static(TAG))]);
+        for _ in 0..2 {
+            weaken(&mut fields);
+            assert_eq!(fields[ETAG], WEAK);
+        }
+        weaken(&mut HeaderMap::new());
     }
 
     #[test]
     fn who_expects_another_state_is_told_so() {
         assert_eq!(answer(&[("if-match", "*")]), Answer::Whole);
         assert_eq!(answer(&[("if-match", "\"other\"")]), Answer::PreconditionFailed);
+        assert_eq!(answer(&[("if-match", TAG)]), Answer::Whole);
+        assert_eq!(answer(&[("if-match", WEAK)]), Answer::PreconditionFailed, "RFC 9110 section 13.1.1");
         assert_eq!(answer(&[("if-unmodified-since", BEFORE)]), Answer::PreconditionFailed);
         assert_eq!(answer(&[("if-unmodified-since", THEN)]), Answer::Whole);
     }
@@ -226,7 +304,15 @@ mod tests {
         assert_eq!(answer(&[range, ("if-range", THEN)]), Answer::Part(0..10));
         assert_eq!(answer(&[range, ("if-range", BEFORE)]), Answer::Whole);
         assert_eq!(answer(&[range, ("if-range", AFTER)]), Answer::Whole);
-        assert_eq!(answer(&[range, ("if-range", "W/\"3e8-6553f100.1dcd6500\"")]), Answer::Whole, "weak");
+        assert_eq!(answer(&[range, ("if-range", TAG)]), Answer::Part(0..10));
+        assert_eq!(answer(&[range, ("if-range", "\"other\"")]), Answer::Whole);
+        assert_eq!(answer(&[range, ("if-range", WEAK)]), Answer::Whole, "weak");
+        let young = said(Duration::ZERO);
+        assert_eq!(young.answer(&fields(&[range, ("if-range", WEAK)]), 1_000), Answer::Whole, "young");
+        assert_eq!(young.answer(&fields(&[range, ("if-range", TAG)]), 1_000), Answer::Whole, "young");
+        // As Firefox goes on with a download.
+        assert_eq!(answer(&[range, ("if-match", TAG)]), Answer::Part(0..10));
+        assert_eq!(answer(&[range, ("if-match", "\"other\"")]), Answer::PreconditionFailed);
         assert_eq!(answer(&[range, ("if-range", "nonsense")]), Answer::Whole);
         assert_eq!(answer(&[("if-none-match", "*"), range]), Answer::NotModified, "conditions come first");
     }

@@ -13,7 +13,7 @@ use hyper::{
 
 use super::{
     body::{Content, FileBody},
-    conditions::{Answer, Validators},
+    conditions::{Answer, Validators, weaken},
 };
 use crate::accounts::now;
 
@@ -35,7 +35,7 @@ impl Shown {
         kind: HeaderValue,
         coding: Option<&'static str>,
     ) -> Self {
-        let (len, validators) = (metadata.len(), Validators::new(metadata, now()));
+        let (len, validators) = (metadata.len(), Validators::new(metadata, coding, now()));
         let mut whole = HeaderMap::new();
         if let Some(tag) = &validators.tag {
             whole.typed_insert(tag.clone());
@@ -67,7 +67,13 @@ impl Shown {
                 }
                 response
             }
-            Answer::NotModified => self.carry_nothing(StatusCode::NOT_MODIFIED),
+            Answer::NotModified => {
+                let mut response = self.carry_nothing(StatusCode::NOT_MODIFIED);
+                if self.validators.are_known_weakly(fields) {
+                    weaken(response.headers_mut());
+                }
+                response
+            }
             Answer::PreconditionFailed => self.carry_nothing(StatusCode::PRECONDITION_FAILED),
             Answer::NotSatisfiable => {
                 let mut response = self.carry_nothing(StatusCode::RANGE_NOT_SATISFIABLE);
@@ -78,8 +84,7 @@ impl Shown {
     }
 
     fn carry(&self, status: StatusCode, sent: Range<u64>) -> Response<FileBody> {
-        let mut response =
-            Response::new(FileBody::new(&self.content, sent, self.validators.modified.is_some()));
+        let mut response = Response::new(FileBody::new(&self.content, sent, self.validators.are_strong()));
         *response.status_mut() = status;
         *response.headers_mut() = self.whole.clone();
         response
