@@ -34,6 +34,9 @@ const LIMIT: Duration = Duration::from_secs(8);
 /// How long addresses of one family wait for those of the other (RFC 8305 section 3 asks for less,
 /// but waits for IPv6 only).
 const OTHER_FAMILY: Duration = Duration::from_millis(250);
+/// Addresses of a name that are looked at: whoever owns a zone may put thousands in it, and each costs
+/// system calls.
+const MOST_ADDRESSES: usize = 64;
 /// Answers that are remembered, each for as long as it says and no longer than this.
 const CACHED: u64 = 1_024;
 const LONGEST_TTL: Duration = Duration::from_secs(300);
@@ -95,13 +98,14 @@ impl Names {
         }
     }
 
-    /// The addresses of `name`: families in turn, those without a route last.
+    /// The addresses of `name`, at most [`MOST_ADDRESSES`]: families in turn, those without a route
+    /// last.
     pub(super) async fn lookup(&self, name: &str) -> Result<Vec<IpAddr>, LookupError> {
         let name = Name::from_str_relaxed(name).map_err(|_| LookupError::NoAddress)?;
         let resolver = self.resolver()?;
         let found = timeout(LIMIT, resolver.lookup(&name)).await;
         let mut addresses = found.map_err(|_| LookupError::Late)??;
-        addresses.sort_by_key(|ip| source_towards(*ip).is_err());
+        addresses.sort_by_cached_key(|ip| source_towards(*ip).is_err());
         Ok(addresses)
     }
 
@@ -232,10 +236,12 @@ fn addresses(lookup: Option<&Lookup>) -> Vec<IpAddr> {
     records.iter().filter_map(|record| record.data.ip_addr()).collect()
 }
 
-/// One of each while there are both: the first of a family may be dead, and with it the others.
+/// One of each while there are both: the first of a family may be dead, and with it the others. At
+/// most [`MOST_ADDRESSES`] of them.
 fn in_turn(v6: Vec<IpAddr>, v4: Vec<IpAddr>) -> Vec<IpAddr> {
     let longest = v6.len().max(v4.len());
-    (0..longest).flat_map(|i| [v6.get(i), v4.get(i)]).flatten().copied().collect()
+    let both = (0..longest).flat_map(|i| [v6.get(i), v4.get(i)]).flatten();
+    both.take(MOST_ADDRESSES).copied().collect()
 }
 
 fn failure(error: &NetError) -> LookupError {
@@ -243,5 +249,27 @@ fn failure(error: &NetError) -> LookupError {
         _ if error.is_no_records_found() => LookupError::NoAddress,
         NetError::Timeout => LookupError::Late,
         other => LookupError::Failed(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use super::*;
+
+    #[test]
+    fn few_addresses_are_taken_of_a_long_answer_and_both_families_in_turn() {
+        let v6 = |n: u16| IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n));
+        let v4 = |n: u16| IpAddr::from(Ipv4Addr::from(0xc000_0200 + u32::from(n)));
+        for (sixes, fours, taken) in
+            [(5_000, 5_000, [32_usize, 32]), (5_000, 3, [61, 3]), (0, 5_000, [0, 64]), (2, 1, [2, 1])]
+        {
+            let found = in_turn((0..sixes).map(v6).collect(), (0..fours).map(v4).collect());
+            let of_v6 = found.iter().filter(|ip| ip.is_ipv6()).count();
+            assert_eq!([of_v6, found.len() - of_v6], taken, "of {sixes} and {fours}");
+            let turns = found.iter().take(2 * taken[0].min(taken[1]));
+            assert!(turns.enumerate().all(|(i, ip)| ip.is_ipv6() == (i % 2 == 0)), "{found:?}");
+        }
     }
 }
