@@ -107,7 +107,10 @@ impl Origins {
         Some(self.kept.remove(found))
     }
 
+    /// Keeps a connection instead of an earlier one to the same origin server: a program's connection
+    /// has one request under way at a time.
     fn put(&mut self, origin: Origin) {
+        self.kept.retain(|other| other.target != origin.target);
         if self.kept.len() >= KEPT {
             self.kept.remove(0);
         }
@@ -115,9 +118,9 @@ impl Origins {
     }
 }
 
-/// Has `target` answer a request, over a kept connection or a new one. `again` makes the request
-/// once more where that does no harm (RFC 9110 section 9.2.2): an origin server may close a kept
-/// connection just when a request is on its way.
+/// Has `target` answer a request, over a kept connection or a new one. An origin server may close a
+/// kept connection just when a request is on its way, and then nobody knows what it made of it: so
+/// only what `again` makes once more, where that does no harm (RFC 9110 section 9.2.2), meets one.
 pub(super) async fn ask(
     origins: &std::sync::Mutex<Origins>,
     uplink: &Uplink,
@@ -126,24 +129,22 @@ pub(super) async fn ask(
     again: Option<impl FnOnce() -> Request<Upload>>,
 ) -> Result<(Response<Incoming>, Lease), Unanswered> {
     let lock = || origins.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    loop {
-        let kept = lock().take(target);
-        let Some(mut origin) = kept else { break };
-        if !origin.sent.load(Relaxed) || origin.sender.ready().await.is_err() {
-            continue;
-        }
-        match origin.send(request).await {
-            Ok((response, lease)) => {
-                lock().put(origin);
-                return Ok((response, lease));
+    if let Some(again) = again {
+        loop {
+            let kept = lock().take(target);
+            let Some(mut origin) = kept else { break };
+            if !origin.sent.load(Relaxed) || origin.sender.ready().await.is_err() {
+                continue;
             }
-            Err(mut error) => match (error.take_message(), again) {
-                (Some(unsent), _) => request = unsent,
-                (None, Some(again)) => request = again(),
-                (None, None) => return Err(Unanswered::from(error.into_error())),
-            },
+            match origin.send(request).await {
+                Ok((response, lease)) => {
+                    lock().put(origin);
+                    return Ok((response, lease));
+                }
+                Err(mut error) => request = error.take_message().unwrap_or_else(again),
+            }
+            break;
         }
-        break;
     }
     let mut origin = Origin::open(uplink, target).await.map_err(Unanswered::Refused)?;
     let answered = origin.send(request).await;
