@@ -39,7 +39,7 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
     place.occupy().await;
     match command {
         Socks5Command::TCPConnect => connect(waiting, address, &shared).await,
-        Socks5Command::UDPAssociate => socks5_udp::serve(waiting, local.ip(), program, &shared).await,
+        Socks5Command::UDPAssociate => socks5_udp::serve(waiting, local, program, &shared).await,
         Socks5Command::TCPBind => refuse(waiting, ReplyError::CommandNotSupported).await,
     }
 }

@@ -20,11 +20,11 @@ use crate::{
 /// The longest UDP payload with SOCKS5's header.
 const MAX_DATAGRAM: usize = 65_535;
 
-/// Serves one association until the program closes its TCP connection, or the server ends it.
-pub(super) async fn serve(waiting: Waiting, local: IpAddr, program: SocketAddr, shared: &Shared) {
-    // At `[::]` programs of IPv4 come from addresses of IPv6, to which their sockets cannot send.
-    let (local, program) = (local.to_canonical(), program.ip().to_canonical());
-    let Ok(socket) = UdpSocket::bind((local, 0)).await else {
+/// Serves one association until the program, whose TCP connection came to `local`, closes that, or the
+/// server ends it.
+pub(super) async fn serve(waiting: Waiting, local: SocketAddr, program: SocketAddr, shared: &Shared) {
+    let program = program.ip().to_canonical();
+    let Ok(socket) = UdpSocket::bind(beside(local)).await else {
         return refuse(waiting, ReplyError::GeneralFailure).await;
     };
     let Ok(address) = socket.local_addr() else { return };
@@ -40,6 +40,20 @@ pub(super) async fn serve(waiting: Waiting, local: IpAddr, program: SocketAddr, 
         _ = tokio::io::copy(&mut tcp, &mut ignored) => {}
     }
     debug!(%program, "UDP association ended");
+}
+
+/// The same address with a port that the system chooses. A link-local one keeps its interface (RFC 4007
+/// section 6), without which nobody can be bound to it.
+fn beside(local: SocketAddr) -> SocketAddr {
+    match local.ip().to_canonical() {
+        // At `[::]` programs of IPv4 come from addresses of IPv6, to which their sockets cannot send.
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), 0),
+        IpAddr::V6(_) => {
+            let mut beside = local;
+            beside.set_port(0);
+            beside
+        }
+    }
 }
 
 /// Moves packets between the program and the association.
@@ -92,6 +106,8 @@ pub(super) fn wrap(packet: &Packet) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddrV6;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -104,6 +120,20 @@ mod tests {
         }
         assert_eq!(unwrap(b"\0\0\0\x03\x01a\0\x35x").await.unwrap().peer.to_string(), "a:53");
         assert_eq!(unwrap(b"\0\0\x01\x03\x01a\0\x35x").await, None, "a fragment");
+    }
+
+    #[test]
+    fn a_link_local_address_keeps_its_interface() {
+        let link_local = SocketAddrV6::new("fe80::1".parse().unwrap(), 1080, 0, 7);
+        let port_0 = SocketAddrV6::new(*link_local.ip(), 0, 0, 7);
+        assert_eq!(beside(link_local.into()), SocketAddr::V6(port_0));
+        for (local, expected) in [
+            ("127.0.0.1:1080", "127.0.0.1:0"),
+            ("[::ffff:192.0.2.1]:1080", "192.0.2.1:0"),
+            ("[2001:db8::1]:1080", "[2001:db8::1]:0"),
+        ] {
+            assert_eq!(beside(local.parse().unwrap()), expected.parse::<SocketAddr>().unwrap());
+        }
     }
 
     proptest! {
