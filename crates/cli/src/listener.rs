@@ -2,7 +2,8 @@
 //!
 //! Connections that have asked for nothing yet, or for nothing more, cannot keep out those that do:
 //! they have places of their own, from which the one that has waited longest goes when a new one
-//! comes. A connection that asks takes one of the seats.
+//! comes. A connection that asks takes one of the seats. Who goes without having asked is dropped; who
+//! has been served may have an answer that its program has not read, and is told to end by itself.
 
 use std::{
     collections::BTreeMap,
@@ -126,16 +127,16 @@ impl Room {
         Arc::new(Self { seats: Arc::new(Semaphore::new(seats)), waiting: Mutex::default() })
     }
 
-    /// A place for a new connection, which must go when it is notified.
+    /// A place for a new connection, which is to be dropped when it is notified.
     fn enter(self: &Arc<Self>, now: Instant) -> (Place, Arc<Notify>) {
         let out = Arc::new(Notify::new());
         let number = self.wait(now, &out);
         let held = Mutex::new(Held::Waits(number));
-        (Place { room: Arc::clone(self), out: Arc::clone(&out), held }, out)
+        (Place { room: Arc::clone(self), parting: Arc::default(), held }, out)
     }
 
-    /// Puts a connection at the end of the queue, and sends those away who have been there for too
-    /// long.
+    /// Puts a connection at the end of the queue, which hears by `out` that it must go, and sends those
+    /// away who have been there for too long.
     fn wait(&self, now: Instant, out: &Arc<Notify>) -> u64 {
         let mut waiting = self.waiting();
         while let Some(oldest) = waiting.queue.first_entry() {
@@ -174,7 +175,8 @@ impl Waiting {
 /// One connection's place.
 pub(crate) struct Place {
     room: Arc<Room>,
-    out: Arc<Notify>,
+    /// Told once the connection is to end by itself.
+    parting: Arc<Notify>,
     held: Mutex<Held>,
 }
 
@@ -195,12 +197,19 @@ impl Place {
         self.change(Held::Sits { _seat: seat });
     }
 
-    /// The program has got what it asked for, and may ask for more.
+    /// The program has got what it asked for, and may ask for more. From now on the connection is not
+    /// dropped, but [sent away](Self::sent_away).
     pub(crate) fn vacate(&self) {
         if matches!(*self.held(), Held::Sits { .. }) {
-            let number = self.room.wait(Instant::now(), &self.out);
+            let number = self.room.wait(Instant::now(), &self.parting);
             self.change(Held::Waits(number));
         }
+    }
+
+    /// Returns once the connection, which has been served, is to end within a few seconds, since another
+    /// needs its place. One task at a time may wait for that.
+    pub(crate) async fn sent_away(&self) {
+        self.parting.notified().await;
     }
 
     fn change(&self, to: Held) {
@@ -223,6 +232,16 @@ impl Drop for Place {
     fn drop(&mut self) {
         let held = self.held();
         self.leave(&held);
+    }
+}
+
+#[cfg(test)]
+impl Place {
+    /// The only one of a listener, and what sends its connection away.
+    pub(crate) fn alone() -> (Self, impl FnOnce()) {
+        let room = Room::new(1);
+        let (place, _) = room.enter(Instant::now());
+        (place, move || room.make_room())
     }
 }
 
@@ -271,7 +290,7 @@ mod tests {
         second.occupy().await;
         assert_eq!(room.waiting().queue.len(), 1);
         room.make_room();
-        assert!(is_out(&out).await);
+        assert!(is_out(&first.parting).await && !is_out(&out).await, "it ends by itself");
         drop((first, second));
         assert_eq!((room.waiting().queue.len(), room.seats.available_permits()), (0, 1));
     }

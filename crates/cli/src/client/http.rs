@@ -18,6 +18,7 @@ mod watched;
 
 use std::{
     convert::Infallible,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -62,7 +63,7 @@ const TICK: Duration = Duration::from_secs(30);
 /// gone.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 /// For a program to read the last answer before its connection is closed, and what it may still
-/// send meanwhile.
+/// send meanwhile. As long as that for the answer to leave, where another connection needs its place.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: u64 = 256 * 1024;
 
@@ -90,6 +91,14 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
         ended = &mut connection => ended.map_err(|error| error.to_string()),
         () = silence(&visit) => Err("nothing moved for too long".to_owned()),
         () = gone(&tcp, &visit) => Err("the program is gone".to_owned()),
+        () = visit.sent_away() => {
+            // As one ends that has waited for too long.
+            Pin::new(&mut connection).graceful_shutdown();
+            match timeout(LINGER, &mut connection).await {
+                Ok(ended) => ended.map_err(|error| error.to_string()),
+                Err(_) => Err("another needs its place".to_owned()),
+            }
+        }
     };
     drop(tcp);
     let tcp = |io: ProgramIo| io.into_inner().into_parts().0.into_inner();
@@ -304,7 +313,32 @@ fn closing(mut answer: Answer) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use super::*;
+    use crate::client::Uplink;
+
+    /// Its program may not have read the end of the answer, which a reset would take away.
+    #[tokio::test]
+    async fn who_was_answered_and_must_go_hears_all_of_the_answer() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut program = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (tcp, _) = listener.accept().await.unwrap();
+        let (place, send_away) = Place::alone();
+        let uplink = Uplink::without_server();
+        let shared = Shared { uplink, credentials: None, answers: Arc::default(), tun: OnceLock::default() };
+        let served = tokio::spawn(serve(tcp, place, Arc::new(shared)));
+        // The proxy answers this itself.
+        program.write_all(b"OPTIONS http://a.example/ HTTP/1.1\r\nMax-Forwards: 0\r\n\r\n").await.unwrap();
+        // When this comes its place is free again.
+        let mut answer = vec![program.read_u8().await.unwrap()];
+        send_away();
+        program.read_to_end(&mut answer).await.expect("an end without a reset");
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("requests.\n"), "{answer}");
+        drop(program);
+        served.await.unwrap();
+    }
 
     #[test]
     fn basic_authentication() {

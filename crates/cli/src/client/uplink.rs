@@ -411,3 +411,11 @@ async fn redial(options: &DialOptions, wait: bool, manner: Manner) -> Result<Dia
         pause(backoff.next_wait()).await;
     }
 }
+
+#[cfg(test)]
+impl Uplink {
+    /// Without a connection, and without anybody who makes one.
+    pub(crate) fn without_server() -> Self {
+        Self { session: watch::channel(None).1, live: Arc::new(Live::new(true)) }
+    }
+}

@@ -125,6 +125,14 @@ impl Visit {
         }
     }
 
+    /// Returns once the connection is to end, since another needs its place.
+    pub(super) async fn sent_away(&self) {
+        match &self.place {
+            Some(place) => place.sent_away().await,
+            None => std::future::pending().await,
+        }
+    }
+
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
