@@ -3,7 +3,10 @@
 use std::{
     fmt,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
@@ -23,20 +26,31 @@ use crate::{
 ///
 /// What it waits for is kept from poll to poll. Clones of the [`mendpath::Connection`] serve for
 /// everything else: statistics, paths, waiting for its end.
+///
+/// A GOAWAY of `h3::server` names the request accepted last as the first that is not served, unless its
+/// `shutdown` is given 1 or more; so does the one that its `accept` sends before it gives `None`.
+/// [`Server`](crate::Server) names the one behind (RFC 9114 section 5.2).
 pub struct Connection {
     connection: mendpath::Connection,
+    /// The same for streams that have to close it.
+    of_streams: Arc<mendpath::Connection>,
     max_frame: u64,
     critical: Critical,
-    /// For whom wants to know how the sending side of the stream accepted last ends.
-    last: Option<LastEnd>,
+    /// For whom wants to know more of request streams, and accepts only some.
+    accepting: Option<Accepting>,
 }
 
 /// How the sending side of a stream has ended: stopped by the peer with a code, or acknowledged.
 pub(crate) type End = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send>>;
 
-/// The request stream accepted last, as far as `h3` does not show it.
-#[derive(Clone, Default)]
-pub(crate) struct LastEnd(Arc<Mutex<Option<Accepted>>>);
+/// What a server knows of request streams, and says of them, beside `h3`.
+#[derive(Clone)]
+pub(crate) struct Accepting {
+    /// The one accepted last, as far as `h3` does not show it.
+    last: Arc<Mutex<Option<Accepted>>>,
+    /// The id of the first that is rejected.
+    end: Arc<AtomicU64>,
+}
 
 /// A request stream besides what `h3` makes of it.
 pub(crate) struct Accepted {
@@ -49,10 +63,37 @@ pub(crate) struct Accepted {
     pub(crate) early: bool,
 }
 
-impl LastEnd {
-    pub(crate) fn take(&self) -> Option<Accepted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+impl Accepting {
+    fn new() -> Self {
+        Self { last: Arc::default(), end: Arc::new(AtomicU64::new(u64::MAX)) }
     }
+
+    /// The stream accepted last, once.
+    pub(crate) fn take(&self) -> Option<Accepted> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn put(&self, accepted: Accepted) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(accepted);
+    }
+
+    /// Rejects request streams from this one on. `h3` would still accept the one that its GOAWAY names
+    /// (RFC 9114 section 5.2).
+    pub(crate) fn end_at(&self, id: StreamId) {
+        self.end.fetch_min(id.0, Ordering::Relaxed);
+    }
+
+    fn rejects(&self, id: StreamId) -> bool {
+        id.0 >= self.end.load(Ordering::Relaxed)
+    }
+}
+
+/// Ends a request stream of which nothing was read (RFC 9114 section 4.1.1).
+fn reject(mut send: mendpath::SendStream, mut recv: mendpath::RecvStream) {
+    let code = VarInt::saturating(Code::H3_REQUEST_REJECTED.value());
+    // Refused if the client has given it up.
+    let _ = send.reset(code);
+    let _ = recv.stop(code);
 }
 
 impl Connection {
@@ -63,13 +104,14 @@ impl Connection {
     /// Over this connection, whose application protocol should be [`ALPN`](crate::ALPN).
     pub fn new(connection: mendpath::Connection) -> Self {
         let (max_frame, critical) = (Self::DEFAULT_MAX_FRAME_SIZE, Critical::default());
-        Self { connection, max_frame, critical, last: None }
+        let of_streams = Arc::new(connection.clone());
+        Self { connection, of_streams, max_frame, critical, accepting: None }
     }
 
-    /// The same, and where the end of each request stream is found once it is accepted.
-    pub(crate) fn watched(connection: mendpath::Connection) -> (Self, LastEnd) {
-        let last = LastEnd::default();
-        (Self { last: Some(last.clone()), ..Self::new(connection) }, last)
+    /// The same, and where each request stream is found once it is accepted.
+    pub(crate) fn watched(connection: mendpath::Connection) -> (Self, Accepting) {
+        let accepting = Accepting::new();
+        (Self { accepting: Some(accepting.clone()), ..Self::new(connection) }, accepting)
     }
 
     /// The longest frame of the peer that is held in memory, in bytes: `h3` gathers each that is
@@ -109,18 +151,25 @@ impl<B: Buf> h3::quic::Connection<B> for Connection {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
-        let (send, recv) = ready!(self.connection.poll_accept_bi(cx)).map_err(error::connection)?;
+        let (send, recv) = loop {
+            let (send, recv) = ready!(self.connection.poll_accept_bi(cx)).map_err(error::connection)?;
+            if !self.accepting.as_ref().is_some_and(|accepting| accepting.rejects(send.id())) {
+                break (send, recv);
+            }
+            reject(send, recv);
+        };
         let (id, end, early) = (send.id(), Box::pin(send.stopped()), recv.is_0rtt());
         let mut stream = BidiStream::new(send, recv, self.kind(Origin::Peer));
-        if let Some(last) = &self.last {
+        if let Some(accepting) = &self.accepting {
             let whole = stream.whole_if_dropped();
-            *last.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Accepted { id, end, whole, early });
+            accepting.put(Accepted { id, end, whole, early });
         }
         Poll::Ready(Ok(stream))
     }
 
     fn opener(&self) -> Self::OpenStreams {
-        OpenStreams { connection: self.connection.clone(), max_frame: self.max_frame }
+        let (connection, of_streams) = (self.connection.clone(), self.of_streams.clone());
+        OpenStreams { connection, of_streams, max_frame: self.max_frame }
     }
 }
 
@@ -134,6 +183,8 @@ impl fmt::Debug for Connection {
 #[derive(Clone, Debug)]
 pub struct OpenStreams {
     connection: mendpath::Connection,
+    /// The same for streams that have to close it.
+    of_streams: Arc<mendpath::Connection>,
     max_frame: u64,
 }
 
@@ -142,7 +193,7 @@ macro_rules! open_streams {
     ($type:ty) => {
         impl $type {
             fn kind(&self, origin: Origin) -> StreamKind {
-                StreamKind { origin, max_frame: self.max_frame }
+                StreamKind { origin, max_frame: self.max_frame, connection: self.of_streams.clone() }
             }
         }
 

@@ -7,17 +7,19 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    task::Poll,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::{Buf, Bytes};
 use h3::{
     error::{Code, ConnectionError, StreamError},
+    frame::FrameStream,
     server::{RequestResolver, RequestStream},
+    stream::BufRecvStream,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use mendpath::VarInt;
+use mendpath::{StreamId, VarInt};
 use tokio::{
     sync::oneshot,
     time::{Instant, error::Elapsed, sleep_until, timeout},
@@ -27,7 +29,7 @@ use tower_service::Service;
 
 use crate::{
     Body, Connection, EarlyData, Interim, SendStream,
-    connection::Accepted,
+    connection::{Accepted, Accepting},
     malformed::{OF_CONNECTIONS, length},
 };
 
@@ -51,7 +53,8 @@ pub struct Limits {
     /// Without a request, until the connection is closed. Default 120 s.
     pub idle: Duration,
     /// Requests that the client may have given up above those that were answered, until the
-    /// connection is closed with `H3_EXCESSIVE_LOAD`. Default 256.
+    /// connection is closed with `H3_EXCESSIVE_LOAD`. Those whose service panics are among them.
+    /// Default 256.
     pub cancelled: u32,
 }
 
@@ -83,6 +86,9 @@ pub struct Server {
 }
 
 type BoxError = Box<dyn Error + Send + Sync>;
+
+/// What accepts the requests of a connection.
+type Requests = h3::server::Connection<Connection, Bytes>;
 
 /// Where a response goes.
 type Sending = RequestStream<SendStream<Bytes>, Bytes>;
@@ -138,7 +144,7 @@ impl Server {
         S::Future: Send,
         B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
-        let (watched, last) = Connection::watched(connection.clone());
+        let (watched, accepting) = Connection::watched(connection.clone());
         let mut h3 = h3::server::builder()
             .max_field_section_size(self.limits.field_section)
             .build(watched.max_frame_size(self.limits.field_section.saturating_mul(FRAME_FACTOR)))
@@ -147,12 +153,14 @@ impl Server {
         let requests = TaskTracker::new();
         let idle = sleep_until(Instant::now() + self.limits.idle);
         let (mut stop, mut idle, mut over) = (pin!(stop), pin!(idle), false);
+        let mut last = None;
         loop {
             let stopping = requests.is_closed();
             tokio::select! {
-                accepted = h3.accept(), if !over => match accepted {
+                accepted = std::future::poll_fn(|cx| poll_accept(&mut h3, cx)), if !over => match accepted {
                     Ok(Some(resolver)) => {
-                        let accepted = last.take().expect("a stream was accepted");
+                        let accepted = accepting.take().expect("a stream was accepted");
+                        last = Some(accepted.id);
                         let serving = serve_request(resolver, accepted, service.clone(), books.clone());
                         // A large future, which a task would be moved into several times.
                         requests.spawn(Box::pin(serving));
@@ -160,6 +168,7 @@ impl Server {
                     Ok(None) => {
                         requests.close();
                         over = true;
+                        accept_no_more(&mut h3, &accepting, last).await?;
                     }
                     Err(error) if error.is_h3_no_error() => return Ok(()),
                     Err(error) => return Err(error),
@@ -167,13 +176,13 @@ impl Server {
                 () = requests.wait(), if stopping => return Ok(()),
                 () = &mut stop, if !stopping => {
                     requests.close();
-                    h3.shutdown(0).await?;
+                    accept_no_more(&mut h3, &accepting, last).await?;
                 }
                 () = &mut idle, if !stopping => match self.idle_for(&requests, &books) {
                     Some(left) => idle.as_mut().reset(Instant::now() + left),
                     None => {
                         requests.close();
-                        h3.shutdown(0).await?;
+                        accept_no_more(&mut h3, &accepting, last).await?;
                     }
                 },
             }
@@ -187,6 +196,42 @@ impl Server {
         }
         self.limits.idle.checked_sub(books.quiet()).filter(|left| !left.is_zero())
     }
+}
+
+/// Accepts the next request; `None` once the client wants no more and all are over. `Requests::accept`
+/// would then say that the last of them was not served.
+fn poll_accept(
+    h3: &mut Requests,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<RequestResolver<Connection, Bytes>>, ConnectionError>> {
+    let Some(stream) = ready!(h3.poll_accept_request_stream(cx))? else { return Poll::Ready(Ok(None)) };
+    let resolver = h3.create_resolver(FrameStream::new(BufRecvStream::new(stream)));
+    // Only the first response has a frame that nobody knows.
+    h3.inner.send_grease_frame = false;
+    Poll::Ready(Ok(Some(resolver)))
+}
+
+/// Rejects what comes behind the request accepted `last`, and says so to the client, if it is still there.
+///
+/// # Errors
+/// If the connection has ended otherwise than by the client's `H3_NO_ERROR`.
+async fn accept_no_more(
+    h3: &mut Requests,
+    accepting: &Accepting,
+    last: Option<StreamId>,
+) -> Result<(), ConnectionError> {
+    accepting.end_at(first_rejected(last));
+    // `h3` counts from the request accepted last. Without one it names the first there can be.
+    match h3.shutdown(usize::from(last.is_some())).await {
+        Err(error) if error.is_h3_no_error() => Ok(()),
+        told => told,
+    }
+}
+
+/// The request stream behind the one accepted `last` (RFC 9114 section 5.2, RFC 9000 section 2.1). Streams are
+/// accepted in the order of their ids.
+fn first_rejected(last: Option<StreamId>) -> StreamId {
+    StreamId(last.map_or(0, |last| last.0 + 4))
 }
 
 /// What the requests of a connection share.
@@ -229,6 +274,19 @@ impl Books {
     }
 }
 
+/// A request under way, which counts once it is over. One whose task ends without an outcome, because
+/// something panics, was given up.
+struct UnderWay {
+    books: Arc<Books>,
+    outcome: Outcome,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.books.on_over(self.outcome);
+    }
+}
+
 /// Answers a request. A service that panics resets its stream, and the next may do better.
 async fn serve_request<S, B>(
     resolver: RequestResolver<Connection, Bytes>,
@@ -239,8 +297,8 @@ async fn serve_request<S, B>(
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     B: http_body::Body<Error: Into<BoxError>>,
 {
-    let outcome = outcome_of(resolver, accepted, service, &books).await;
-    books.on_over(outcome);
+    let mut under_way = UnderWay { books, outcome: Outcome::Cancelled };
+    under_way.outcome = outcome_of(resolver, accepted, service, &under_way.books).await;
 }
 
 /// `patience` begins when the future has to wait. It is pinned by who calls, since a future that is passed on takes
@@ -471,6 +529,13 @@ async fn say_before(send: &mut Sending, said: Vec<Response<()>>, patience: Durat
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_are_rejected_from_the_one_behind_the_last_on() {
+        assert_eq!(first_rejected(None).0, 0);
+        assert_eq!(first_rejected(Some(StreamId(0))).0, 4);
+        assert_eq!(first_rejected(Some(StreamId(8))).0, 12);
+    }
 
     /// However long all of it takes.
     #[tokio::test(start_paused = true)]

@@ -14,11 +14,11 @@ use h3::{
     error::Code,
     quic::{self, StreamErrorIncoming, StreamId, WriteBuf},
 };
-use mendpath::{ReadError, VarInt};
+use mendpath::{ConnectionError, ReadError, VarInt};
 
 use crate::{
     error,
-    guard::{FrameGuard, Number},
+    guard::{Broken, FrameGuard, Number},
 };
 
 /// The type of the control stream (RFC 9114 section 6.2.1).
@@ -27,11 +27,13 @@ const CONTROL: u64 = 0x00;
 const QPACK: [u64; 2] = [0x02, 0x03];
 
 /// What a receiving side must know besides its stream.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StreamKind {
     pub(crate) origin: Origin,
     /// The longest frame that is held, in bytes.
     pub(crate) max_frame: u64,
+    /// What is closed for a frame that is malformed.
+    pub(crate) connection: Arc<mendpath::Connection>,
 }
 
 /// Who opened a stream.
@@ -166,6 +168,8 @@ pub struct RecvStream {
     /// Where it goes if it must stay open and `h3` does not look at it.
     critical: Option<Critical>,
     guard: Guard,
+    /// What has come and is not passed on yet.
+    come: Bytes,
     id: mendpath::StreamId,
     /// Its end was read, or it was stopped.
     ended: bool,
@@ -213,12 +217,13 @@ impl RecvStream {
     pub(crate) fn new(stream: mendpath::RecvStream, kind: StreamKind, critical: Critical) -> Self {
         let guard = Guard::Unknown(Number::default());
         let (id, stream, critical) = (stream.id(), Some(stream), Some(critical));
-        Self { stream, kind, critical, guard, id, ended: false }
+        Self { stream, kind, critical, guard, come: Bytes::new(), id, ended: false }
     }
 
     fn of_request(stream: mendpath::RecvStream, kind: StreamKind) -> Self {
         let guard = Guard::Frames(FrameGuard::new(kind.max_frame));
-        Self { id: stream.id(), stream: Some(stream), kind, critical: None, guard, ended: false }
+        let (id, stream) = (stream.id(), Some(stream));
+        Self { stream, kind, critical: None, guard, come: Bytes::new(), id, ended: false }
     }
 
     /// The stream below.
@@ -229,24 +234,59 @@ impl RecvStream {
         self.stream.as_ref().expect("h3 keeps the streams of QPACK")
     }
 
-    fn check(&mut self, mut bytes: &[u8]) -> Result<(), StreamErrorIncoming> {
-        while let Guard::Unknown(number) = &mut self.guard
-            && let Some((&first, rest)) = bytes.split_first()
-        {
-            bytes = rest;
-            if let Some(kind) = number.push(first) {
+    /// Takes the next piece of what has come; empty if `h3` is to be shown none of what was taken.
+    fn next_piece(&mut self) -> Result<Bytes, Broken> {
+        match &mut self.guard {
+            Guard::Unknown(number) => {
+                let whole =
+                    self.come.iter().enumerate().find_map(|(at, &byte)| Some((at, number.push(byte)?)));
+                let Some((last, kind)) = whole else { return Ok(std::mem::take(&mut self.come)) };
                 self.guard = match kind {
                     CONTROL => Guard::Frames(FrameGuard::new(self.kind.max_frame)),
                     kind if QPACK.contains(&kind) => Guard::Qpack,
                     _ => Guard::None,
                 };
+                Ok(self.come.split_to(last + 1))
             }
+            Guard::Frames(guard) => guard.next(&mut self.come),
+            Guard::Qpack | Guard::None => Ok(std::mem::take(&mut self.come)),
         }
-        let Guard::Frames(guard) = &mut self.guard else { return Ok(()) };
-        guard.check(bytes).map_err(|long| {
+    }
+
+    /// Hands a stream of QPACK to the connection, once `h3` knows that it is one.
+    fn hand_over_qpack(&mut self, cx: &Context<'_>) {
+        if matches!(self.guard, Guard::Qpack)
+            && let Some(critical) = self.critical.take()
+        {
+            critical.streams().extend(self.stream.take());
+            self.come = Bytes::new();
+            // The connection has not looked at it yet.
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Whether the stream may end here.
+    fn check_end(&self) -> Result<(), Broken> {
+        match &self.guard {
+            Guard::Frames(guard) => guard.end(),
+            // Also within its type (RFC 9114 section 6.2).
+            Guard::Unknown(_) | Guard::Qpack | Guard::None => Ok(()),
+        }
+    }
+
+    /// What `h3` is told instead of what is broken. The stream of a frame that is too long is stopped.
+    /// Otherwise the connection is closed (RFC 9114 section 7.1), here and not by `h3`, which would take
+    /// the error of a stream for a reset by the peer and close nothing.
+    fn fail(&mut self, broken: Broken) -> StreamErrorIncoming {
+        self.come = Bytes::new();
+        if matches!(broken, Broken::TooLong { .. }) {
             self.stop(Code::H3_EXCESSIVE_LOAD.value());
-            StreamErrorIncoming::Unknown(Box::new(long))
-        })
+            return StreamErrorIncoming::Unknown(Box::new(broken));
+        }
+        self.ended = true;
+        let code = VarInt::saturating(Code::H3_FRAME_ERROR.value());
+        self.kind.connection.close(code, broken.to_string().as_bytes());
+        error::lost(ConnectionError::LocallyClosed)
     }
 
     fn stop(&mut self, code: u64) {
@@ -260,20 +300,24 @@ impl quic::RecvStream for RecvStream {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        let Some(stream) = &mut self.stream else { return Poll::Pending };
-        let chunk = ready!(stream.poll_read_chunk(cx, usize::MAX));
-        let chunk = chunk.inspect_err(|_| self.ended = true).map_err(error::read)?;
-        let Some(chunk) = chunk else {
-            self.ended = true;
-            return Poll::Ready(Ok(None));
-        };
-        self.check(&chunk.bytes)?;
-        if let (Guard::Qpack, Some(critical)) = (&self.guard, self.critical.take()) {
-            critical.streams().extend(self.stream.take());
-            // The connection has not looked at it yet.
-            cx.waker().wake_by_ref();
+        loop {
+            while !self.come.is_empty() {
+                let piece = self.next_piece().map_err(|broken| self.fail(broken))?;
+                self.hand_over_qpack(cx);
+                if !piece.is_empty() {
+                    return Poll::Ready(Ok(Some(piece)));
+                }
+            }
+            let Some(stream) = &mut self.stream else { return Poll::Pending };
+            let chunk = ready!(stream.poll_read_chunk(cx, usize::MAX));
+            let chunk = chunk.inspect_err(|_| self.ended = true).map_err(error::read)?;
+            let Some(chunk) = chunk else {
+                self.ended = true;
+                self.check_end().map_err(|broken| self.fail(broken))?;
+                return Poll::Ready(Ok(None));
+            };
+            self.come = chunk.bytes;
         }
-        Poll::Ready(Ok(Some(chunk.bytes)))
     }
 
     fn stop_sending(&mut self, error_code: u64) {

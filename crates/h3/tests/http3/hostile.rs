@@ -6,7 +6,7 @@ use bytes::Bytes;
 use h3::error::{Code, StreamError};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use mendpath::{Connection, ConnectionError, ReadError, VarInt, WriteError};
+use mendpath::{Connection, ConnectionError, ReadError, SendStream, VarInt, WriteError};
 use mendpath_h3::{Body, BodyError, Limits, Server};
 use tokio::sync::Semaphore;
 use tower::service_fn;
@@ -18,6 +18,23 @@ const SOON: Duration = Duration::from_millis(50);
 
 /// GET https://x/ without the dynamic table (RFC 9204).
 const GET_ROOT: &[u8] = &[0x01, 0x08, 0x00, 0x00, 0xd1, 0xd7, 0xc1, 0x50, 0x01, b'x'];
+
+/// POST https://x/, likewise.
+const POST_ROOT: &[u8] = &[0x01, 0x08, 0x00, 0x00, 0xd4, 0xd7, 0xc1, 0x50, 0x01, b'x'];
+/// The beginning of a frame of DATA, of 10 bytes.
+const HALF: &[u8] = &[0x00, 10, b'h', b'e', b'l', b'l', b'o'];
+
+/// Frames that are not as long as the number in them (RFC 9114 section 7.1): CANCEL_PUSH, PUSH_PROMISE,
+/// GOAWAY and MAX_PUSH_ID without one, with the half of one, and with a frame of a gigabyte behind it.
+const MALFORMED: [&[u8]; 7] = [
+    &[0x03, 0x00],
+    &[0x05, 0x00],
+    &[0x07, 0x00],
+    &[0x0d, 0x00],
+    &[0x07, 0x01, 0x40],
+    &[0x05, 0x01, 0x80],
+    &[0x0d, 0x09, 0x00, 0x21, 0xbf, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00],
+];
 
 fn code(code: Code) -> VarInt {
     VarInt::from_u64(code.value()).unwrap()
@@ -32,6 +49,22 @@ async fn against(pair: &Pair, limits: Limits) -> Connection {
     });
     tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
     client
+}
+
+/// The code with which the peer has closed the connection.
+async fn closed_with(connection: &Connection) -> VarInt {
+    match connection.closed().await {
+        ConnectionError::ApplicationClosed { code, .. } => code,
+        other => panic!("the peer does not say why: {other:?}"),
+    }
+}
+
+/// Sends until the connection is closed, first the beginning of a frame of DATA without an end.
+async fn send_for_ever(mut send: SendStream) {
+    let mut taken = send.write_all(&[0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).await;
+    while taken.is_ok() {
+        taken = send.write_all(&[0; 16_384]).await;
+    }
 }
 
 /// Whether the server still answers on this connection.
@@ -77,6 +110,110 @@ async fn a_giant_frame_of_the_control_stream_is_not_gathered() {
             control.write_all(&[kind, &frames].concat()).await.unwrap();
             let sent = control.write_all(&[0; 4 << 20]).await;
             assert!(sent.is_err(), "{kind:?}: 4 MB of it were taken");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_malformed_frame_of_the_control_stream_ends_the_connection() {
+    let pair = Pair::new();
+    watchdog(async {
+        for frame in MALFORMED {
+            let client = against(&pair, Limits::default()).await;
+            let mut control = client.open_uni().await.unwrap();
+            control.write_all(&[&[0x00, 0x04, 0x00][..], frame].concat()).await.unwrap();
+            send_for_ever(control).await;
+            assert_eq!(closed_with(&client).await, code(Code::H3_FRAME_ERROR), "{frame:x?}");
+        }
+    })
+    .await;
+}
+
+/// Before and behind its fields.
+#[tokio::test]
+async fn a_malformed_frame_of_a_request_ends_the_connection() {
+    const NOTHING: &[u8] = &[];
+    let pair = Pair::new();
+    watchdog(async {
+        for (frame, before) in MALFORMED.into_iter().flat_map(|frame| [(frame, NOTHING), (frame, POST_ROOT)])
+        {
+            let client = against(&pair, Limits::default()).await;
+            let (mut send, _recv) = client.open_bi().await.unwrap();
+            send.write_all(&[before, frame].concat()).await.unwrap();
+            send_for_ever(send).await;
+            assert_eq!(closed_with(&client).await, code(Code::H3_FRAME_ERROR), "{frame:x?}");
+        }
+    })
+    .await;
+}
+
+/// RFC 9114 section 7.1, whether the end comes with the last bytes or once they are read.
+#[tokio::test]
+async fn a_request_that_ends_within_a_frame_ends_the_connection() {
+    let pair = Pair::new();
+    watchdog(async {
+        for later in [false, true] {
+            let (client, server) = pair.connect().await;
+            let read = Arc::new(Semaphore::new(0));
+            let told = read.clone();
+            let service = service_fn(move |request: Request<Body>| {
+                let (mut body, told) = (request.into_body(), told.clone());
+                async move {
+                    while let Some(frame) = body.frame().await {
+                        frame?;
+                        told.add_permits(1);
+                    }
+                    Ok::<_, BodyError>(Response::new(Full::new(Bytes::new())))
+                }
+            });
+            let serving =
+                tokio::spawn(async move { Server::default().serve(server, service, pending()).await });
+            let (mut send, mut recv) = client.open_bi().await.unwrap();
+            send.write_all(&[POST_ROOT, HALF].concat()).await.unwrap();
+            if later {
+                read.acquire().await.unwrap().forget();
+            }
+            send.finish().unwrap();
+            assert_eq!(closed_with(&client).await, code(Code::H3_FRAME_ERROR), "later: {later}");
+            assert!(recv.read_to_end(1_000).await.is_err());
+            assert!(serving.await.unwrap().is_err());
+        }
+    })
+    .await;
+}
+
+/// Nor does it look whole to a client.
+#[tokio::test]
+async fn a_response_that_ends_within_a_frame_ends_the_connection() {
+    // HEADERS: 200, from the static table of QPACK.
+    const OK: &[u8] = &[0x01, 0x03, 0x00, 0x00, 0xd9];
+    let pair = Pair::new();
+    watchdog(async {
+        for later in [false, true] {
+            let (client, server) = pair.connect().await;
+            let mut requests = requests(client).await;
+            let mut stream = requests.send_request(get("/")).await.unwrap();
+            stream.finish().await.unwrap();
+            let (mut send, _recv) = server.accept_bi().await.unwrap();
+            send.write_all(&[OK, HALF].concat()).await.unwrap();
+            if !later {
+                send.finish().unwrap();
+            }
+            assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
+            if later {
+                assert!(stream.recv_data().await.unwrap().is_some());
+                send.finish().unwrap();
+            }
+            let error = loop {
+                match stream.recv_data().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => panic!("the response looks whole"),
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, StreamError::ConnectionError(_)), "{error:?}");
+            assert_eq!(closed_with(&server).await, code(Code::H3_FRAME_ERROR), "later: {later}");
         }
     })
     .await;
@@ -329,6 +466,32 @@ async fn rapid_resets_end_the_connection() {
         };
         assert_eq!(told, code(Code::H3_EXCESSIVE_LOAD));
         assert!(serving.await.unwrap().is_err());
+    })
+    .await;
+}
+
+/// They count like those, so that whoever finds what a service does not expect has no endless supply of it.
+#[tokio::test]
+async fn requests_whose_service_panics_end_the_connection() {
+    async fn panics(_: Request<Body>) -> Result<Response<Full<Bytes>>, Infallible> {
+        panic!("as asked for")
+    }
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let mut limits = Limits::default();
+        limits.cancelled = 3;
+        let service = service_fn(panics);
+        tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let mut requests = requests(client.clone()).await;
+        let mut made = 0;
+        while let Ok(mut stream) = requests.send_request(get("/")).await {
+            made += 1;
+            let _ = stream.finish().await;
+            assert!(stream.recv_response().await.is_err());
+        }
+        assert!(made > 3, "{made}");
+        assert_eq!(closed_with(&client).await, code(Code::H3_EXCESSIVE_LOAD));
     })
     .await;
 }

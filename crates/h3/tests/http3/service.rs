@@ -3,8 +3,10 @@
 use std::{convert::Infallible, future::pending};
 
 use bytes::Bytes;
+use h3::error::Code;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
+use mendpath::{RecvStream, VarInt};
 use mendpath_h3::{Body, Interim, Limits, Server};
 use tokio::sync::oneshot;
 use tower::service_fn;
@@ -155,6 +157,140 @@ async fn a_stop_waits_for_what_is_under_way() {
         stream.recv_response().await.unwrap();
         assert_eq!(read_response(&mut stream).await.len(), 1_000_000);
         serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+/// The next byte of a stream.
+async fn byte(stream: &mut RecvStream) -> u8 {
+    let mut byte = [0];
+    assert_eq!(stream.read(&mut byte).await.unwrap(), Some(1));
+    byte[0]
+}
+
+/// The next number of a stream (RFC 9000 section 16).
+async fn number(stream: &mut RecvStream) -> u64 {
+    let first = byte(stream).await;
+    let mut number = u64::from(first & 0x3f);
+    for _ in 1..(1 << (first >> 6)) {
+        number = number << 8 | u64::from(byte(stream).await);
+    }
+    number
+}
+
+/// The id in the next GOAWAY of a control stream.
+async fn goaway(control: &mut RecvStream) -> u64 {
+    loop {
+        let (kind, length) = (number(control).await, number(control).await);
+        if kind == 0x07 {
+            return number(control).await;
+        }
+        for _ in 0..length {
+            byte(control).await;
+        }
+    }
+}
+
+/// RFC 9114 section 5.2: the request under way is served, those from the id in the GOAWAY on are not.
+#[tokio::test]
+async fn goaway_names_the_request_behind_the_last_one_served() {
+    const GET_ROOT: &[u8] = &[0x01, 0x08, 0x00, 0x00, 0xd1, 0xd7, 0xc1, 0x50, 0x01, b'x'];
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let go_on = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+        let waited = go_on.clone();
+        let slow = service_fn(move |_: Request<Body>| {
+            let (began, waited) = (began.clone(), waited.clone());
+            async move {
+                began.send(()).unwrap();
+                waited.acquire().await.unwrap().forget();
+                Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+            }
+        });
+        let serving =
+            tokio::spawn(
+                async move { Server::default().serve(server, slow, async { _ = stopped.await }).await },
+            );
+        let mut control = client.accept_uni().await.unwrap();
+        assert_eq!(number(&mut control).await, 0x00, "the first stream is the control stream");
+        let (mut asking, mut answer) = client.open_bi().await.unwrap();
+        asking.write_all(GET_ROOT).await.unwrap();
+        asking.finish().unwrap();
+        begun.recv().await.unwrap();
+        stop.send(()).unwrap();
+        assert_eq!(goaway(&mut control).await, asking.id().0 + 4);
+        let rejected = Some(VarInt::from_u64(Code::H3_REQUEST_REJECTED.value()).unwrap());
+        // That one, and the next.
+        for _ in 0..2 {
+            let (mut more, mut none) = client.open_bi().await.unwrap();
+            more.write_all(GET_ROOT).await.unwrap();
+            assert_eq!(none.received_reset().await.unwrap(), rejected);
+            assert_eq!(more.stopped().await.unwrap(), rejected);
+        }
+        go_on.add_permits(1);
+        let answer = answer.read_to_end(1_000).await.unwrap();
+        assert!(answer.windows(5).any(|part| part == b"hello"), "{answer:?}");
+        serving.await.unwrap().unwrap();
+        assert!(begun.try_recv().is_err(), "another request was served");
+    })
+    .await;
+}
+
+/// A client that leaves does not hear either that its last request was not served.
+#[tokio::test]
+async fn goaway_of_both_names_the_request_behind_the_last_one_served() {
+    const GET_ROOT: &[u8] = &[0x01, 0x08, 0x00, 0x00, 0xd1, 0xd7, 0xc1, 0x50, 0x01, b'x'];
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let serving =
+            tokio::spawn(async move { Server::default().serve(server, service_fn(echo), pending()).await });
+        let mut control = client.open_uni().await.unwrap();
+        control.write_all(&[0x00, 0x04, 0x00]).await.unwrap();
+        let (mut asking, mut answer) = client.open_bi().await.unwrap();
+        asking.write_all(GET_ROOT).await.unwrap();
+        asking.finish().unwrap();
+        answer.read_to_end(1_000).await.unwrap();
+        control.write_all(&[0x07, 0x01, 0x00]).await.unwrap();
+        let mut told = client.accept_uni().await.unwrap();
+        // The connection may be closed before its GOAWAY comes.
+        let mut said = Vec::new();
+        while let Ok(Some(chunk)) = told.read_chunk(100).await {
+            said.extend_from_slice(&chunk.bytes);
+        }
+        assert!(!said.ends_with(&[0x07, 0x01, 0x00]), "{said:?}");
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+/// RFC 9114 section 7.2.1: they are nothing but a frame.
+#[tokio::test]
+async fn empty_frames_of_data_are_no_end_of_a_body() {
+    const POST_ROOT: &[u8] = &[0x01, 0x08, 0x00, 0x00, 0xd4, 0xd7, 0xc1, 0x50, 0x01, b'x'];
+    const EMPTY: &[u8] = &[0x00, 0x00];
+    const HEL: &[u8] = &[0x00, 0x03, b'h', b'e', b'l'];
+    const LO: &[u8] = &[0x00, 0x02, b'l', b'o'];
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        tokio::spawn(async move { Server::default().serve(server, service_fn(echo), pending()).await });
+        for body in [[EMPTY, HEL, LO], [HEL, EMPTY, LO], [HEL, LO, EMPTY]] {
+            let request = [POST_ROOT, &body.concat()].concat();
+            for size in [1, 7, request.len()] {
+                let (mut send, mut recv) = client.open_bi().await.unwrap();
+                for part in request.chunks(size) {
+                    send.write_all(part).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+                send.finish().unwrap();
+                let answer = recv.read_to_end(1_000).await.unwrap();
+                assert!(answer.windows(5).any(|part| part == b"hello"), "{body:?}: {answer:?}");
+            }
+        }
     })
     .await;
 }
