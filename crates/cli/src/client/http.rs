@@ -18,7 +18,6 @@ mod watched;
 
 use std::{
     convert::Infallible,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
