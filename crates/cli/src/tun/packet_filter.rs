@@ -83,9 +83,10 @@ pub(crate) fn remove(name: &str) -> Result<(), String> {
     nft(&removal(name))
 }
 
-/// The table of this name as `nft` lists it, if there is one.
+/// The table of this name as `nft` lists it, if there is one, without what packets change of it.
 pub(crate) fn list(name: &str) -> Option<String> {
-    let listed = Command::new("nft").args(["list", "table", "inet", name]).stdin(Stdio::null()).output();
+    let list = ["--stateless", "--terse", "list", "table", "inet", name];
+    let listed = Command::new("nft").args(list).stdin(Stdio::null()).output();
     let Output { status, stdout, .. } = listed.ok()?;
     status.success().then(|| String::from_utf8_lossy(&stdout).into_owned())
 }

@@ -59,7 +59,8 @@ fn comes_back(bed: &Bed, tunnel: &Child, before: &[String], (away, times): (&str
 
 /// A table of nftables, nothing if there is none.
 fn table(name: &str) -> String {
-    let listed = Command::new("nft").args(["list", "table", "inet", name]).output().unwrap();
+    let list = ["--stateless", "--terse", "list", "table", "inet", name];
+    let listed = Command::new("nft").args(list).output().unwrap();
     String::from_utf8_lossy(&listed.stdout).into_owned()
 }
 

@@ -31,6 +31,9 @@ const NAME: &str = "mendpaths0";
 const TABLE: &str = "mendpath_server";
 /// Packets that may wait for us.
 const QUEUE: u32 = 1_000;
+/// Connections of a client, by each of its addresses, that the kernel keeps in mind; it has 65,536 to 262,144
+/// on machines of 1 to 4 GB.
+const MOST_FLOWS: u32 = 8_192;
 /// How often it looks whether forwarding is still on.
 const LOOK: Duration = Duration::from_secs(1);
 /// Whether packets are forwarded, for each family.
@@ -145,7 +148,12 @@ impl Machine {
         let is_off = |file: &&'static str| !is_on(file) || left.contains(file);
         let off: Vec<&'static str> = FORWARDING.into_iter().filter(is_off).collect();
         // The rules first: nothing is forwarded that should not be.
-        let table = Table::set(TABLE, &chains(pool, &off)).map_err(|said| {
+        let table = Table::set(TABLE, &format!("{}{}", counts(), chains(pool, &off, true))).or_else(|said| {
+            let uncounted = Table::set(TABLE, &chains(pool, &off, false))?;
+            say(format_args!("connections of clients are not counted, and not limited: {said}"));
+            Ok(uncounted)
+        });
+        let table = table.map_err(|said: String| {
             let next = "Install nftables (and in a container, allow it), or leave --tunnel out";
             Failure::new("cannot set the rules for clients' packets", said, next)
         })?;
@@ -248,14 +256,30 @@ fn left_behind() -> Option<Vec<&'static str>> {
     )
 }
 
+/// What counts each client's connections, which a kernel may not be able to (`nft_connlimit`).
+fn counts() -> String {
+    let set = |name, kind| format!("  set {name} {{ type {kind}; size 65536; flags dynamic; }}\n");
+    let sets = [set("flows4", "ipv4_addr"), set("flows6", "ipv6_addr")].concat();
+    format!("  counter too_many_flows {{ }}\n{sets}")
+}
+
 /// The chains of our table. `off` are the families that were not forwarded so far: of them, nothing is
-/// but clients' packets.
-fn chains(pool: &Pool, off: &[&str]) -> String {
+/// but clients' packets. Connections are `counted`, so that no client fills the machine's table of them.
+fn chains(pool: &Pool, off: &[&str], counted: bool) -> String {
     let closed = |nth: usize| match off.contains(&FORWARDING[nth]) {
         true => format!("    {} iifname != \"{NAME}\" drop\n", FAMILIES[nth]),
         false => String::new(),
     };
     let (v4, v6) = (closed(0), closed(1));
+    let limit = |set, source| {
+        let over = format!("add @{set} {{ {source} ct count over {MOST_FLOWS} }}");
+        format!("    iifname \"{NAME}\" ct state new {over} counter name too_many_flows drop\n")
+    };
+    let limits = if counted {
+        [limit("flows4", "ip saddr"), limit("flows6", "ip6 saddr")].concat()
+    } else {
+        String::new()
+    };
     // From a port on which this machine may listen, a client's packet would make an entry that takes away what
     // others send to this machine there (CVE-2021-3773).
     let moved = "meta l4proto { tcp, udp } th sport < 32768 masquerade to :32768-60999";
@@ -266,7 +290,7 @@ fn chains(pool: &Pool, off: &[&str]) -> String {
          ip saddr {pool4} oifname != \"{NAME}\" masquerade\n    \
          ip6 saddr {pool6} oifname != \"{NAME}\" masquerade\n  }}\n  \
          chain forward {{\n    type filter hook forward priority filter; policy accept;\n    \
-         iifname \"{NAME}\" ct state invalid,untracked drop\n    \
+         iifname \"{NAME}\" ct state invalid,untracked drop\n{limits}    \
          iifname \"{NAME}\" oifname \"{NAME}\" drop\n    \
          oifname \"{NAME}\" ct state established,related accept\n    \
          oifname \"{NAME}\" drop\n{v4}{v6}  }}\n",
@@ -281,7 +305,7 @@ mod tests {
 
     #[test]
     fn the_rules_let_nobody_in_and_forward_no_more_than_before() {
-        let rules_of = |off: &[&str]| chains(&Pool::default(), off);
+        let rules_of = |off: &[&str]| chains(&Pool::default(), off, true);
         let text = rules_of(&[]);
         for line in [
             "ip saddr 198.19.0.0/16 oifname != \"mendpaths0\" masquerade",
@@ -290,10 +314,13 @@ mod tests {
             "iifname \"mendpaths0\" ct state invalid,untracked drop",
             "iifname \"mendpaths0\" oifname \"mendpaths0\" drop",
             "oifname \"mendpaths0\" drop",
+            "iifname \"mendpaths0\" ct state new add @flows4 { ip saddr ct count over 8192 } counter name \
+             too_many_flows drop",
         ] {
             assert!(text.lines().any(|found| found.trim() == line), "{line} is missing in\n{text}");
         }
         assert!(!text.contains("nfproto"), "who forwarded before still does");
+        assert!(!chains(&Pool::default(), &[], false).contains("flows"), "for kernels that cannot count");
         assert!(rules_of(&[FORWARDING[0]]).contains("meta nfproto ipv4 iifname != \"mendpaths0\" drop"));
     }
 
