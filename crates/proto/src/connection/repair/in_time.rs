@@ -38,6 +38,8 @@ const SILENT_PATH: f64 = 0.5;
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 /// Runs of packet numbers that the headroom of a packet can name (`HEADROOM`).
 const MAX_RUNS: usize = 5;
+/// Source and repair symbols of a block together, at most (GF(256)); a count of them fits a byte.
+const MAX_SYMBOLS: u16 = 255;
 
 impl Connection {
     // ---- following packets
@@ -195,8 +197,13 @@ impl Connection {
             loss: own.history.model(),
             decodes,
         };
-        let Plan::Repair { way, symbols, interval } = in_time::plan(now, &risk, &only, target) else {
-            return;
+        let (way, symbols, interval) = match in_time::plan(now, &risk, &only, target) {
+            Plan::Repair { way, symbols, interval } => (way, symbols, interval),
+            Plan::Enough => {
+                names.iter().for_each(|name| self.repair.in_time.wait_and_see(now, *name));
+                return;
+            }
+            Plan::TooLate => return,
         };
         let members: Vec<Name> = names
             .iter()
@@ -222,21 +229,22 @@ impl Connection {
         decodes: bool,
     ) {
         let members: Vec<u64> = names.iter().map(|(_, number)| *number).collect();
-        let (means, count) = if decodes {
+        let (means, first, count) = if decodes {
+            let first = self.repair.in_time.take_symbols(names, symbols, MAX_SYMBOLS - names.len() as u16);
             let sources: Vec<&[u8]> = names
                 .iter()
                 .filter_map(|name| Some(self.repair.in_time.get(*name)?.payload.as_slice()))
                 .collect();
             let mut block = EncodedBlock::default();
-            if !block.encode(&members, &sources, symbols as u8) {
+            if !block.encode(&members, &sources, (first + symbols) as u8) {
                 return;
             }
-            (Means::Symbols(block), symbols)
+            (Means::Symbols(block), first, first + symbols)
         } else {
-            (Means::Copies, symbols.saturating_mul(members.len() as u16))
+            (Means::Copies, 0, symbols.saturating_mul(members.len() as u16))
         };
         let interval = if decodes { interval } else { interval / members.len().max(1) as u64 };
-        let round = Round { of, members, means, on, next: 0, count, interval, deadline, due: None };
+        let round = Round { of, members, means, on, next: first, count, interval, deadline, due: None };
         self.repair.in_time.begin(round);
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Guarded {
     /// When silence means that it is lost.
     pub(super) silent_at: Instant,
     pub(super) fate: Fate,
+    /// Repair symbols that were made of blocks with it: the next ones of the same block are others.
+    pub(super) symbols: u16,
     /// Its place in the agenda.
     attend_at: Option<Instant>,
     /// When nothing more is expected of it.
@@ -50,7 +52,8 @@ impl Guarded {
     ) -> Self {
         let (silent_at, ends_at) = (sent_at + answer, deadline.max(sent_at) + answer);
         let (fate, attend_at) = (Fate::Open, None);
-        Self { sent_at, deadline, priority, datagrams, payload, silent_at, fate, attend_at, ends_at }
+        let symbols = 0;
+        Self { sent_at, deadline, priority, datagrams, payload, silent_at, fate, symbols, attend_at, ends_at }
     }
 
     fn count(&self) -> u64 {
@@ -194,6 +197,26 @@ impl Books {
         self.agenda.extend(at.map(|at| (at, name)));
     }
 
+    /// The packet may be lost and nothing is done about that yet: it is looked after once silence says that it
+    /// is, or before if it is declared lost.
+    pub(super) fn wait_and_see(&mut self, now: Instant, name: Name) {
+        let waits = |packet: &&Guarded| packet.fate == Fate::Open && packet.silent_at > now;
+        if let Some(silent_at) = self.packets.get(&name).filter(waits).map(|packet| packet.silent_at) {
+            self.attend(name, Some(silent_at));
+        }
+    }
+
+    /// From where on a block of these packets has symbols that the peer has not got, and that so many more are
+    /// made now.
+    pub(super) fn take_symbols(&mut self, names: &[Name], more: u16, limit: u16) -> u16 {
+        let made = names.iter().filter_map(|name| self.packets.get(name)).map(|packet| packet.symbols).max();
+        let first = made.filter(|made| made + more <= limit).unwrap_or(0);
+        for name in names {
+            self.packets.entry(*name).and_modify(|packet| packet.symbols = first + more);
+        }
+        first
+    }
+
     /// The packet has arrived at about `arrived`, by itself or, if `mended`, by repair. Returns its
     /// buffer.
     pub(super) fn on_arrived(&mut self, name: Name, arrived: Instant, mended: bool) -> Option<Vec<u8>> {
@@ -319,6 +342,34 @@ mod tests {
         let mut books = Books::default();
         (0..packets).for_each(|number| books.insert((PATH, number), packet(1), Some(at(70))));
         books
+    }
+
+    #[test]
+    fn what_needs_no_repair_yet_is_repaired_once_it_is_lost() {
+        let mut books = books(2);
+        assert!(books.on_deadline(at(60)).is_empty() && books.ready.is_empty());
+        books.attend((PATH, 0), None);
+        books.attend((PATH, 1), None);
+        books.on_lost((PATH, 1));
+        assert!(books.ready.is_empty(), "nobody looks after it any more");
+        for name in [(PATH, 0), (PATH, 1)] {
+            books.wait_and_see(at(60), name);
+        }
+        assert_eq!(books.deadline(), Some(at(70)), "when silence says that the first is lost");
+        books.on_lost((PATH, 0));
+        assert_eq!(books.ready, BTreeSet::from([(PATH, 0)]));
+        books.wait_and_see(at(70), (PATH, 0));
+        assert_ne!(books.deadline(), Some(at(70)));
+    }
+
+    #[test]
+    fn no_symbol_of_a_block_is_sent_twice() {
+        let mut books = books(3);
+        let (two, all) = ([(PATH, 0), (PATH, 1)], [(PATH, 0), (PATH, 1), (PATH, 2)]);
+        assert_eq!(books.take_symbols(&two, 3, 20), 0);
+        assert_eq!(books.take_symbols(&two, 2, 20), 3);
+        assert_eq!(books.take_symbols(&all, 4, 20), 5, "a block that holds some of them");
+        assert_eq!(books.take_symbols(&all, 12, 20), 0, "there are no more");
     }
 
     #[test]
