@@ -168,6 +168,7 @@ impl LossRecovery {
             return false;
         }
         let persistent = self.is_persistent_congestion(space, round.max_ack_delay, &lost.numbers);
+        let silence = persistent && self.timeouts.in_company();
         space.lost.forget_before(self.lost_horizon(round));
         let mut losses = Losses::default();
         for &number in &lost.numbers {
@@ -180,7 +181,7 @@ impl LossRecovery {
                 losses.base |= mtu::is_base(packet.size);
                 losses.bytes += u64::from(packet.size);
                 losses.newest = losses.newest.max(Some(packet.sent_at));
-                losses.silent += u64::from(persistent && packet.purpose == PacketPurpose::Probe);
+                losses.silent += u64::from(silence && packet.purpose == PacketPurpose::Probe);
                 lost.on_path += 1;
                 space.lost.push(LostPacket { number, sent_at: packet.sent_at, event: 0 });
             }
@@ -190,7 +191,7 @@ impl LossRecovery {
         let Some(newest) = losses.newest else { return false };
         let (event, narrow) = self.on_packets_lost(round, lost.on_path, newest, &losses);
         if round.data {
-            self.learn_losses(round.now, lost, persistent);
+            self.learn_losses(round.now, lost, silence);
         }
         if persistent {
             self.measured.controller.on_persistent_congestion(round.now);
@@ -223,11 +224,11 @@ impl LossRecovery {
 
     /// Remembers how the path loses, unless a queue has overflowed. The probes of a long silence say nothing of
     /// the chance that the next packet is lost: an hour's are thousands.
-    fn learn_losses(&mut self, now: Instant, lost: &LossOutcome, persistent: bool) {
+    fn learn_losses(&mut self, now: Instant, lost: &LossOutcome, silence: bool) {
         let measured = &mut self.measured;
         let dropped = measured.rtt.shows_queue() || measured.controller.suspects_load();
         for packet in lost.packets.iter().filter(|packet| packet.kind == LossKind::OnPath) {
-            if persistent && packet.packet.purpose == PacketPurpose::Probe {
+            if silence && packet.packet.purpose == PacketPurpose::Probe {
                 continue;
             }
             if dropped {

@@ -38,6 +38,9 @@ pub(super) struct ProbeTimeouts {
     last: Option<Instant>,
     /// Probes that may leave regardless of the window.
     probes_due: u8,
+    /// Whether another path answered at the last one: then probes are many, and of no use but to find out
+    /// when the silence ends.
+    in_company: bool,
 }
 
 impl ProbeTimeouts {
@@ -48,6 +51,11 @@ impl ProbeTimeouts {
     /// When the last one was.
     pub(super) fn last(&self) -> Option<Instant> {
         self.last
+    }
+
+    /// Whether another path answered when the last one was.
+    pub(super) fn in_company(&self) -> bool {
+        self.in_company
     }
 
     /// Starts to count anew; true if there had been any.
@@ -113,6 +121,7 @@ impl Path {
         let (timeouts, measured) = (&mut self.recovery.timeouts, &mut self.recovery.measured);
         timeouts.count += 1;
         timeouts.last = Some(now);
+        timeouts.in_company = company == Company::Another;
         measured.ecn.on_silence(timeouts.count);
         timeouts.probes_due = if company == Company::Another { 1 } else { 2 };
         if measured.mtu.on_silence(now, timeouts.count) {
