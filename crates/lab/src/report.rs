@@ -100,7 +100,7 @@ pub struct Row {
     pub p50_ms: Option<f64>,
     /// 90th percentile, by nearest rank like the others.
     pub p90_ms: Option<f64>,
-    /// 99th percentile; nothing with less than [`FEWEST_FOR_P99`] times.
+    /// 99th percentile; `None` with less than 100 times.
     pub p99_ms: Option<f64>,
     /// Largest.
     pub max_ms: Option<f64>,
