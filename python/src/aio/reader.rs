@@ -237,7 +237,7 @@ impl NativeReader {
             state.end = Some(Err(ReadError::ClosedStream));
         }
         state.pieces.clear();
-        (state.held, state.searched) = (0, 0);
+        (state.held, state.searched.1) = (0, 0);
         Ok(())
     }
 }
