@@ -561,6 +561,26 @@ fn datagrams_without_end_are_one_piece_of_news() {
 }
 
 #[test]
+fn a_path_that_may_send_nothing_does_not_keep_the_close_of_others_back() {
+    let mut client = client();
+    client.close(Instant::ORIGIN, 7u8.into(), b"");
+    let close::State::Closing(closing) = &mut client.state else { panic!("it closes") };
+    closing.pending = vec![PathId::ZERO, PathId(9)];
+    let mut out = Vec::new();
+    assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some());
+    assert!(!out.is_empty());
+}
+
+#[test]
+fn packets_of_the_handshake_are_from_whom_the_first_was() {
+    let mut client = client();
+    let cid = |n: u8| ConnectionId::new(&[n; 8]).unwrap();
+    assert!(!client.handshake.is_other_peer_cid(cid(5)), "nothing is known");
+    assert!(client.handshake.set_peer_cid(cid(5)));
+    assert!(!client.handshake.is_other_peer_cid(cid(5)) && client.handshake.is_other_peer_cid(cid(6)));
+}
+
+#[test]
 fn a_connection_id_that_waits_to_be_retired_is_counted_once() {
     let mut client = client();
     for _ in 0..1_000 {
