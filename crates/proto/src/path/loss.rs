@@ -339,9 +339,19 @@ impl PacketSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::{
-        newly_acked::NewlyAcked,
-        space::test_support::{at, space_with},
+    use crate::{
+        NetworkPath, TransportConfig,
+        crypto::Level,
+        path::{
+            MAX_ACK_DELAY,
+            newly_acked::NewlyAcked,
+            probe::Company,
+            sending::NewPacket,
+            sent::SentFrames,
+            source::Source,
+            space::test_support::{at, space_with},
+        },
+        wire::PathId,
     };
 
     fn rtt_of(ms: u64) -> RttEstimator {
@@ -378,5 +388,74 @@ mod tests {
         assert_eq!(space.longest_loss(&[1, 2, 3, 5, 6, 8, 9], at(0)), ms(5));
         assert_eq!(space.longest_loss(&[1, 2, 3, 5, 6, 8, 9], at(2)), ms(3), "3 to 6");
         assert_eq!(space.longest_loss(&[6, 8], at(0)), Duration::ZERO);
+    }
+    /// A path of 50 ms.
+    fn path() -> Path {
+        let end = |port: u16| ([127, 0, 0, 1], port).into();
+        let network = NetworkPath { local: end(1), remote: end(2) };
+        let mut path = Path::new(PathId::ZERO, network, &TransportConfig::default(), at(0));
+        path.recovery.measured.rtt = rtt_of(50);
+        path
+    }
+
+    fn send(path: &mut Path, ms: u64, purpose: PacketPurpose) {
+        let packet = NewPacket {
+            number: path.space.next_number(),
+            level: Level::OneRtt,
+            size: 1_200,
+            purpose,
+            ack_eliciting: true,
+            frames: SentFrames::default(),
+            source: Source::Nothing,
+        };
+        path.on_packet_sent(at(ms), Space::Data, packet);
+    }
+
+    /// The latest packet is acknowledged, and none before it. Returns how many the path has lost.
+    fn answer_latest(path: &mut Path, ms: u64) -> u64 {
+        let latest = path.space.next_number() - 1;
+        path.space.on_ack(latest, [latest..=latest].into_iter(), &mut NewlyAcked::default()).unwrap();
+        let mut lost = LossOutcome::default();
+        path.detect_lost(at(ms), Space::Data, MAX_ACK_DELAY, &[], &mut lost);
+        lost.on_path
+    }
+
+    /// A path falls silent for a minute: three packets with data, and the probes of each second after them.
+    fn silent_for_a_minute(company: Company) -> Path {
+        let mut path = path();
+        for n in 0..3 {
+            send(&mut path, 1_000 + n, PacketPurpose::Data);
+        }
+        for n in 2..=62 {
+            path.on_probe_timeout(at(n * 1_000), company);
+            send(&mut path, n * 1_000, PacketPurpose::Probe);
+        }
+        assert_eq!(answer_latest(&mut path, 62_050), 63, "all but the last probe");
+        assert_eq!(path.stats().packets_lost, 63, "statistics hide nothing");
+        path
+    }
+
+    #[test]
+    fn probes_of_a_silence_are_no_chance_losses_where_another_path_answers() {
+        let path = silent_for_a_minute(Company::Another);
+        assert_eq!(path.recovery.loss.lost(), 3);
+        assert!(path.known_loss() < 0.03, "three of 64, and fifty: {}", path.known_loss());
+    }
+
+    #[test]
+    fn probes_of_a_silence_are_losses_like_others_where_no_path_answers() {
+        let path = silent_for_a_minute(Company::Alone);
+        assert_eq!(path.recovery.loss.lost(), 63);
+        assert!(path.known_loss() > 0.5, "{}", path.known_loss());
+    }
+
+    #[test]
+    fn a_probe_that_is_lost_without_a_silence_is_a_loss_like_others() {
+        let mut path = path();
+        path.on_probe_timeout(at(1_000), Company::Another);
+        send(&mut path, 1_000, PacketPurpose::Probe);
+        send(&mut path, 1_300, PacketPurpose::Data);
+        assert_eq!((answer_latest(&mut path, 1_350), path.recovery.loss.lost()), (1, 1));
+        assert!(path.known_loss() > 0.0);
     }
 }
