@@ -17,8 +17,9 @@
 //!   their pace, from delay, lets the next one leave faster than a window per round trip (RFC 9002
 //!   section 7.7 allows it where the path is known to bear it), and one that mostly gets lost
 //!   leaves no more of the window than what arrived.
-//! - The window of a path that was idle is kept for five minutes and halved for each five,
-//!   down to the initial one, after RFC 7661.
+//! - A window that is not put to use is kept for five minutes and halved for each five, down to the
+//!   initial one, after RFC 7661. What an initial window would have let go is no use: packets that
+//!   only keep a connection alive would else keep its window for ever.
 //!
 //! # Departures
 //! - A jump that slow start would catch up with within a round trip is none.
@@ -62,7 +63,9 @@ pub struct Careful {
     armed: bool,
     /// The smallest round-trip time since the path was last at rest, or of the spurt before.
     recent: Option<(Duration, Instant)>,
-    last_sent: Instant,
+    /// When the window was last put to use, or a halving of it was due since; `None` before the first
+    /// packet.
+    used: Option<Instant>,
     jumps: u64,
     retreats: u64,
 }
@@ -91,7 +94,7 @@ impl Careful {
             phase: Phase::Settled,
             armed: false,
             recent: None,
-            last_sent: Instant::ORIGIN,
+            used: None,
             jumps: 0,
             retreats: 0,
         }
@@ -99,11 +102,13 @@ impl Careful {
 
     /// A packet leaves a path that was at rest.
     fn begin(&mut self, now: Instant) {
-        let idle = now.saturating_duration_since(self.last_sent);
+        let used = *self.used.get_or_insert(now);
+        let periods = now.saturating_duration_since(used).as_nanos() / KEPT.as_nanos();
+        self.used = Some(used + KEPT * periods);
         self.phase = Phase::Unvalidated(Spurt::new(now));
         self.armed = self.known.is_some();
-        let (halvings, window) = ((idle.as_nanos() / KEPT.as_nanos()).min(63), self.inner.window());
-        let kept = (window >> halvings).max(self.config.initial_window());
+        let window = self.inner.window();
+        let kept = (window >> periods.min(63)).max(self.config.initial_window());
         if kept < window {
             let ssthresh = self.inner.state().ssthresh.map(|ssthresh| ssthresh.max(window - window / 4));
             self.inner.set_window(kept, ssthresh);
@@ -238,7 +243,9 @@ impl Controller for Careful {
         if let Phase::Unvalidated(spurt) = &mut self.phase {
             spurt.on_sent(now, bytes);
         }
-        self.last_sent = now;
+        if in_flight >= self.config.initial_window() {
+            self.used = Some(now);
+        }
         self.inner.on_sent(now, bytes, in_flight);
     }
 
@@ -336,8 +343,8 @@ impl Controller for Careful {
                 let even = bits / u128::from(rtt.smoothed.as_nanos());
                 rate.min(BitRate(u64::try_from(even).unwrap_or(u64::MAX).max(1)))
             }
-            Phase::Unvalidated(_) => {
-                let pace = self.known.filter(|known| known.is_fresh(self.last_sent)).and_then(|k| k.pace);
+            Phase::Unvalidated(spurt) => {
+                let pace = self.known.filter(|known| known.is_fresh(spurt.last)).and_then(|k| k.pace);
                 pace.map_or(rate, |pace| pace.max(rate))
             }
             Phase::Settled | Phase::Validating(_) | Phase::Retreat(_) => rate,

@@ -20,7 +20,7 @@ pub(super) struct Spurt {
     /// When its first packet left.
     began: Instant,
     /// When its last packet left, as far as it is known.
-    last: Instant,
+    pub(super) last: Instant,
     /// Its bytes.
     sent: u64,
     /// Those that left with the first packet.

@@ -158,6 +158,35 @@ fn a_window_is_kept_for_five_minutes_and_then_halved() {
 }
 
 #[test]
+fn packets_that_keep_a_connection_alive_do_not_keep_its_window() {
+    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
+    for (now, packets) in [(0, 10), (50, 20), (100, 40)] {
+        send(&mut careful, now, packets, 0);
+        careful.on_ack(&ack(now + RTT, now, packets, packets, RTT), &[]);
+    }
+    let mut windows = Vec::new();
+    for now in (10_000..=910_000).step_by(10_000) {
+        send(&mut careful, now, 1, 0);
+        windows.push(careful.window() / PACKET);
+        careful.on_ack(&Ack { app_limited: true, ..ack(now + RTT, now, 1, 1, RTT) }, &[]);
+    }
+    // At 10 and 300 s, and then at the first one after each five minutes.
+    assert_eq!([0, 29, 30, 60, 90].map(|n| windows[n]), [80, 80, 40, 20, 10]);
+}
+
+#[test]
+fn a_window_that_is_used_now_and_then_is_kept() {
+    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
+    careful.set_window(80 * PACKET, Some(80 * PACKET));
+    for now in (10_000..=2_000_000).step_by(10_000) {
+        let packets = if now % 250_000 == 0 { 40 } else { 1 };
+        send(&mut careful, now, packets, 0);
+        careful.on_ack(&Ack { app_limited: true, ..ack(now + RTT, now, packets, packets, RTT) }, &[]);
+    }
+    assert_eq!(careful.window(), 80 * PACKET);
+}
+
+#[test]
 fn an_old_window_of_which_little_arrives_is_cut_to_that() {
     let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
     careful.set_window(100 * PACKET, None);
