@@ -15,6 +15,10 @@ use crate::{NetworkPath, PathStore, config::TransportConfig, path_store::Remembe
 /// Least round-trip time that is assumed of a path which an earlier connection knew: ends need time
 /// for the handshake, too, and a probe timeout of three of these is soon enough.
 const LEAST_INITIAL_RTT: Duration = Duration::from_millis(50);
+/// The most that is assumed, unless the configuration says more. What an earlier connection measured while a
+/// host stood still, or behind seconds of queue, would keep a lost first packet from being sent again before
+/// everybody has given up.
+const MOST_INITIAL_RTT: Duration = Duration::from_secs(1);
 
 /// Round-trip time, window and datagram size between two addresses, and what is in flight there.
 #[derive(Debug)]
@@ -58,7 +62,9 @@ impl Measured {
         };
         controller.recall(&load);
         let pacer = Pacer::new(now, initial_window_packets, size);
-        let initial_rtt = rtt.map_or(config.initial_rtt.into(), |rtt| rtt.max(LEAST_INITIAL_RTT));
+        let default_rtt = Duration::from(config.initial_rtt);
+        let most = MOST_INITIAL_RTT.max(default_rtt);
+        let initial_rtt = rtt.map_or(default_rtt, |rtt| rtt.clamp(LEAST_INITIAL_RTT, most));
         let rtt = RttEstimator::new(initial_rtt).with_known_base(load.base_rtt());
         let ecn = PathEcn::new(config.ecn);
         Self {
@@ -132,5 +138,30 @@ impl Path {
         let measured = &mut self.recovery.measured;
         let here = self.space.sent.iter().filter(|(_, p)| p.is_in_flight() && p.epoch == measured.epoch);
         measured.in_flight = here.map(|(_, p)| u64::from(p.size)).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path_store::Finding;
+
+    /// What is assumed of a path for which an earlier connection had a smoothed round-trip time of so many ms.
+    fn assumed(config: &TransportConfig, known_ms: u64) -> Duration {
+        let end = |port: u16| ([127, 0, 0, 1], port).into();
+        let network = NetworkPath { local: end(1), remote: end(2) };
+        let known = Remembered { rtt: Some(Duration::from_millis(known_ms)), ..Remembered::new() };
+        let found = Finding { now: Instant::ORIGIN, began_with: None, evidence: 0.0 };
+        config.path_store.remember(&network, known, &found);
+        Measured::new(config, &network, Instant::ORIGIN, Epoch::default()).rtt.smoothed()
+    }
+
+    #[test]
+    fn what_a_host_that_stood_still_has_measured_is_not_waited_for() {
+        let config = TransportConfig::default();
+        let known = [5, 60, 700, 75_000].map(|ms| assumed(&config, ms));
+        assert_eq!(known, [50, 60, 700, 1_000].map(Duration::from_millis));
+        let patient = TransportConfig { initial_rtt: core::time::Duration::from_secs(3), ..config };
+        assert_eq!(assumed(&patient, 75_000), Duration::from_secs(3));
     }
 }
