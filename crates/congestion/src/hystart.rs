@@ -52,6 +52,9 @@ impl HyStart {
         if ended && self.end_round(ack.now) {
             return true;
         }
+        if ack.rtt.latest.is_zero() {
+            return false;
+        }
         let current = self.current_min.map_or(ack.rtt.latest, |min| min.min(ack.rtt.latest));
         self.current_min = Some(current);
         self.samples += 1;

@@ -80,12 +80,12 @@ impl Connection {
             return;
         }
         let Some(path) = self.paths.get(&id) else { return };
-        let rtt = path.rtt().for_congestion();
+        let rtt = path.rtt();
         let event = Observed::Metrics {
             path: id,
             window: path.congestion_window(),
             in_flight: path.in_flight(),
-            rtt: [rtt.latest, rtt.min, rtt.smoothed, rtt.variance],
+            rtt: [rtt.latest(), rtt.min(), rtt.smoothed(), rtt.variance()],
             expected_loss: path.learnt().history.loss(),
         };
         self.watcher.tell(now, &event);

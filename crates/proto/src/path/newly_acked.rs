@@ -289,7 +289,11 @@ impl PacketSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::space::test_support::{at, space_with};
+    use crate::{
+        NetworkPath, TransportConfig,
+        path::space::test_support::{at, space_with},
+        wire::{ConnectionId, PathId},
+    };
 
     #[test]
     fn acks_are_counted_once_and_checked() {
@@ -301,6 +305,31 @@ mod tests {
         assert!(newly.packets.is_empty() && newly.largest_sent_at.is_none());
         assert!(space.has_ack_eliciting_in_flight());
         assert!(space.on_ack(3, [3..=3].into_iter(), &mut newly).is_err());
+    }
+
+    #[test]
+    fn acks_of_packets_from_before_a_move_tell_the_new_controller_no_round_trip_time() {
+        let network = |host: u8| {
+            let end = |host: u8, port: u16| ([192, 0, 2, host], port).into();
+            NetworkPath { local: end(1, 1), remote: end(host, 2) }
+        };
+        let config = TransportConfig::default();
+        let mut path = Path::new(PathId::ZERO, network(2), &config, at(0));
+        path.recovery.measured.on_round_trip(at(0), Duration::from_millis(50), Duration::ZERO);
+        path.record_for_test(0, SentPacket::for_test(at(0)));
+        path.move_to(at(10), network(3), ConnectionId::EMPTY, &config, None);
+        let epoch = path.recovery.measured.epoch;
+        path.record_for_test(1, SentPacket { epoch, ..SentPacket::for_test(at(10)) });
+        let mut newly = NewlyAcked::default();
+        let mut acked = |number: u64, now| {
+            path.space.on_ack(number, [number..=number].into_iter(), &mut newly).unwrap();
+            path.on_newly_acked(now, Space::Data, None, Duration::ZERO, Backoff::Ends, &mut newly);
+            path.on_packets_acked(now, &newly, &[])
+        };
+        let told = acked(0, at(50));
+        assert_eq!((told.rtt, told.adjusted_rtt), (congestion::Rtt::default(), Duration::ZERO));
+        let told = acked(1, at(610));
+        assert_eq!((told.rtt.latest, told.rtt.min), (Duration::from_millis(600), Duration::from_millis(600)));
     }
 
     #[test]

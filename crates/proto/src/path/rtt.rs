@@ -71,6 +71,11 @@ impl RttEstimator {
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
     }
 
+    /// The latest sample.
+    pub(crate) fn latest(&self) -> Duration {
+        self.latest
+    }
+
     /// The latest sample without the delay that the peer added.
     pub(crate) fn latest_adjusted(&self) -> Duration {
         self.latest_adjusted
@@ -111,7 +116,12 @@ impl RttEstimator {
         self.latest_adjusted.saturating_sub(base) > (base / 4).max(GRANULARITY * 2)
     }
 
+    /// What controllers hear: nothing before the first sample, since what is assumed until then is none.
+    /// After a move the ACKs of packets from before it would bring it many times.
     pub(crate) fn for_congestion(&self) -> congestion::Rtt {
+        if self.first_sample_at.is_none() {
+            return congestion::Rtt::default();
+        }
         congestion::Rtt {
             latest: self.latest,
             smoothed: self.smoothed,
