@@ -195,6 +195,7 @@ impl LossRecovery {
         }
         if persistent {
             self.measured.controller.on_persistent_congestion(round.now);
+            self.measured.rtt.on_persistent_congestion(round.now);
         }
         space.lost.assign_last(lost.on_path as usize, event);
         narrow
@@ -447,6 +448,22 @@ mod tests {
         let path = silent_for_a_minute(Company::Alone);
         assert_eq!(path.recovery.loss.lost(), 63);
         assert!(path.known_loss() > 0.5, "{}", path.known_loss());
+    }
+
+    #[test]
+    fn a_route_that_is_longer_after_a_silence_is_soon_no_queue() {
+        let mut path = path();
+        send(&mut path, 1_000, PacketPurpose::Data);
+        send(&mut path, 20_000, PacketPurpose::Probe);
+        send(&mut path, 30_000, PacketPurpose::Probe);
+        let ms = Duration::from_millis;
+        path.recovery.measured.rtt.update(at(30_600), ms(600), Duration::ZERO);
+        assert_eq!(answer_latest(&mut path, 30_600), 2);
+        path.recovery.measured.rtt.update(at(39_900), ms(600), Duration::ZERO);
+        assert!(path.rtt().shows_queue() && path.rtt().min() == ms(50));
+        path.recovery.measured.rtt.update(at(41_000), ms(600), Duration::ZERO);
+        assert!(!path.rtt().shows_queue() && path.rtt().min() == ms(600));
+        assert_eq!(path.rtt().smoothed(), ms(600), "the average of three samples has not come so far");
     }
 
     #[test]

@@ -5,6 +5,13 @@ use units::{Duration, Instant};
 
 use crate::GRANULARITY;
 
+/// How long samples may stay far above the minimum before it is forgotten: a queue is empty now and then
+/// (RFC 9002 section 5.2: not too often).
+const QUEUE_LASTS: Duration = Duration::from_secs(300);
+/// The same after persistent congestion, which a change of the route may have been. RFC 9002 section 5.2 forgets
+/// the minimum at once; but the first packets after an outage may meet a queue on the old route.
+const QUEUE_LASTS_AFTER_OUTAGE: Duration = Duration::from_secs(10);
+
 /// Smoothed round-trip time, its variation and its minimum.
 ///
 /// | RFC 9002   | here       |
@@ -21,9 +28,11 @@ pub(crate) struct RttEstimator {
     variance: Duration,
     min: Duration,
     first_sample_at: Option<Instant>,
-    /// The smallest that earlier connections have seen, for a young one, in microseconds. Every path has
-    /// one of these.
+    /// The smallest that earlier connections have seen, for a young one, in microseconds; later the smallest
+    /// sample since there has been none near the minimum. Every path has one of these.
     known_base: u32,
+    /// The second at which the minimum is forgotten unless a sample comes near it; zero after one that did.
+    doubted_until: u32,
 }
 
 impl RttEstimator {
@@ -36,6 +45,7 @@ impl RttEstimator {
             min: initial,
             first_sample_at: None,
             known_base: u32::MAX,
+            doubted_until: 0,
         }
     }
 
@@ -58,10 +68,7 @@ impl RttEstimator {
             return;
         }
         self.min = self.min.min(sample);
-        if self
-            .first_sample_at
-            .is_some_and(|first| now.saturating_duration_since(first) > Precedents::TRUSTED)
-        {
+        if self.is_grown(now) && self.doubted_until == 0 {
             self.known_base = u32::MAX;
         }
         // The peer's delay is only believed as far as the sample stays above the minimum.
@@ -69,6 +76,45 @@ impl RttEstimator {
         self.latest_adjusted = adjusted;
         self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+        self.doubt_min(now, sample);
+    }
+
+    /// Persistent congestion was found: if there is more than the minimum now, that is soon forgotten.
+    pub(crate) fn on_persistent_congestion(&mut self, now: Instant) {
+        if !self.is_far_above(self.min) {
+            return;
+        }
+        let until = seconds(now + QUEUE_LASTS_AFTER_OUTAGE);
+        self.doubted_until = if self.doubted_until == 0 { until } else { self.doubted_until.min(until) };
+        self.known_base = self.latest.saturating_micros();
+    }
+
+    /// Forgets the minimum once no sample has come near it for long: what seemed to be a queue is a longer
+    /// route.
+    fn doubt_min(&mut self, now: Instant, sample: Duration) {
+        if self.doubted_until == 0 && !self.is_grown(now) {
+            return;
+        }
+        if !self.shows_queue() {
+            (self.known_base, self.doubted_until) = (u32::MAX, 0);
+            return;
+        }
+        if self.doubted_until == 0 {
+            self.doubted_until = seconds(now + QUEUE_LASTS);
+        }
+        self.known_base = self.known_base.min(sample.saturating_micros());
+        if seconds(now) >= self.doubted_until {
+            self.min = Duration::from_micros(self.known_base.into());
+            // A few samples since an outage have not brought the average there (RFC 9002 section 5.2).
+            self.smoothed = self.smoothed.max(self.min);
+            (self.known_base, self.doubted_until) = (u32::MAX, 0);
+        }
+    }
+
+    /// Whether the connection is too old to ask earlier ones.
+    fn is_grown(&self, now: Instant) -> bool {
+        let first = self.first_sample_at;
+        first.is_some_and(|first| now.saturating_duration_since(first) > Precedents::TRUSTED)
     }
 
     /// The latest sample.
@@ -112,7 +158,10 @@ impl RttEstimator {
     /// Whether the latest sample has waited in a queue: it lies a quarter above the minimum, that of
     /// earlier connections included, and two milliseconds at least.
     pub(crate) fn shows_queue(&self) -> bool {
-        let base = self.min.min(Duration::from_micros(self.known_base.into()));
+        self.is_far_above(self.min.min(Duration::from_micros(self.known_base.into())))
+    }
+
+    fn is_far_above(&self, base: Duration) -> bool {
         self.latest_adjusted.saturating_sub(base) > (base / 4).max(GRANULARITY * 2)
     }
 
@@ -129,6 +178,11 @@ impl RttEstimator {
             variance: self.variance,
         }
     }
+}
+
+/// Seconds since the origin, more than a century.
+fn seconds(at: Instant) -> u32 {
+    u32::try_from(at.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -167,6 +221,8 @@ mod tests {
         let mut rtt = new.clone().with_known_base(Some(MS * 40));
         rtt.update(Instant::ORIGIN, MS * 75, Duration::ZERO);
         assert!(rtt.shows_queue() && rtt.min() == MS * 75, "a queue that stood before it came");
+        rtt.on_persistent_congestion(Instant::ORIGIN);
+        assert!(rtt.shows_queue(), "nor does it go by that");
         rtt.update(Instant::ORIGIN + Precedents::TRUSTED, MS * 75, Duration::ZERO);
         assert!(rtt.shows_queue());
         rtt.update(Instant::ORIGIN + Precedents::TRUSTED + MS, MS * 75, Duration::ZERO);
@@ -174,6 +230,70 @@ mod tests {
         let mut nearer = new.with_known_base(Some(MS * 100));
         nearer.update(Instant::ORIGIN, MS * 40, Duration::ZERO);
         assert!(!nearer.shows_queue());
+    }
+
+    fn second(n: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_secs(n)
+    }
+
+    fn path_of_10_ms() -> RttEstimator {
+        let mut rtt = RttEstimator::new(MS * 333);
+        sample(&mut rtt, 0, 10);
+        rtt
+    }
+
+    fn sample(rtt: &mut RttEstimator, at: u64, ms: u64) {
+        rtt.update(second(at), MS * ms, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_longer_route_is_a_queue_for_five_minutes() {
+        let mut rtt = path_of_10_ms();
+        for at in 20..320 {
+            sample(&mut rtt, at, if at == 100 { 590 } else { 600 });
+            assert!(rtt.shows_queue() && rtt.min() == MS * 10, "{at}");
+        }
+        sample(&mut rtt, 320, 600);
+        assert!(!rtt.shows_queue() && rtt.min() == MS * 590);
+        sample(&mut rtt, 321, 20);
+        assert_eq!(rtt.min(), MS * 20, "a shorter one is believed at once");
+    }
+
+    #[test]
+    fn a_queue_that_is_empty_now_and_then_stays_one() {
+        let mut rtt = path_of_10_ms();
+        for at in 20..2_000 {
+            sample(&mut rtt, at, if at % 290 == 0 { 12 } else { 60 });
+            assert!(rtt.min() == MS * 10 && rtt.shows_queue() == (at % 290 != 0), "{at}");
+        }
+    }
+
+    #[test]
+    fn after_persistent_congestion_a_longer_route_is_a_queue_for_ten_seconds() {
+        for began in [1, 100] {
+            let mut rtt = path_of_10_ms();
+            sample(&mut rtt, began, 600);
+            rtt.on_persistent_congestion(second(began));
+            for at in began + 1..began + 10 {
+                sample(&mut rtt, at, 610);
+                assert!(rtt.shows_queue() && rtt.min() == MS * 10, "{at}");
+            }
+            sample(&mut rtt, began + 10, 610);
+            assert!(!rtt.shows_queue() && rtt.min() == MS * 600 && rtt.smoothed() >= rtt.min());
+        }
+    }
+
+    #[test]
+    fn persistent_congestion_on_the_old_route_changes_nothing() {
+        let mut rtt = path_of_10_ms();
+        sample(&mut rtt, 100, 11);
+        rtt.on_persistent_congestion(second(100));
+        (101..150).for_each(|at| sample(&mut rtt, at, 60));
+        assert!(rtt.shows_queue() && rtt.min() == MS * 10);
+        rtt.on_persistent_congestion(second(150));
+        sample(&mut rtt, 151, 12);
+        (152..200).for_each(|at| sample(&mut rtt, at, 60));
+        assert!(rtt.shows_queue() && rtt.min() == MS * 10, "a queue that was empty once");
     }
 
     #[test]
