@@ -8,20 +8,37 @@ use crate::{
     sketch::{Pool, Sketch},
 };
 
-/// Student's t for a two-sided 95 % interval with 1, 2, ... degrees of freedom; beyond, the normal
-/// distribution's.
+/// Student's t for a two-sided 95 % interval with 1, 2, ... degrees of freedom.
 const T95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
+
+/// The same of the normal distribution, which is that of any number of degrees of freedom.
+const NORMAL95: f64 = 1.959_963_984_540_05;
+
+/// Student's t for a two-sided 95 % interval with `freedom` degrees of freedom: the table's, and beyond
+/// it Fisher's expansion around the normal distribution's (Abramowitz and Stegun, 26.7.5), which there
+/// is off by less than 1e-7.
+fn t95(freedom: usize) -> f64 {
+    if let Some(t) = freedom.checked_sub(1).and_then(|place| T95.get(place)) {
+        return *t;
+    }
+    let (z, n) = (NORMAL95, freedom as f64);
+    let s = z * z;
+    let first = z * (s + 1.0) / 4.0;
+    let second = z * ((5.0 * s + 16.0) * s + 3.0) / 96.0;
+    let third = z * (((3.0 * s + 19.0) * s + 17.0) * s - 15.0) / 384.0;
+    let fourth = z * ((((79.0 * s + 776.0) * s + 1_482.0) * s - 1_920.0) * s - 945.0) / 92_160.0;
+    z + (first + (second + (third + fourth / n) / n) / n) / n
+}
 
 /// Half the width of the interval of a mean.
 pub(super) fn half_width(values: &[f64], mean: f64) -> Option<f64> {
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
     let deviation = (squares / freedom as f64).sqrt();
-    let t = T95.get(freedom - 1).copied().unwrap_or(1.96);
-    Some(t * deviation / (values.len() as f64).sqrt())
+    Some(t95(freedom) * deviation / (values.len() as f64).sqrt())
 }
 
 /// A value of several seeds, by how often each is taken.
@@ -133,6 +150,23 @@ mod tests {
         assert!((half - 2.776 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-12, "{half}");
         assert_eq!(half_width(&[1.0], 1.0), None);
         assert_eq!(half_width(&vec![2.0; 100], 2.0), Some(0.0));
+    }
+
+    /// Beyond the table intervals are Student's as well: 1.96 is too little for fifty seeds, and for a
+    /// hundred.
+    #[test]
+    fn more_seeds_than_the_table_has_are_students_too() {
+        let known = [(31, 2.039_513_4), (49, 2.009_575_2), (99, 1.984_217_0), (9_999, 1.960_201_3)];
+        for (freedom, t) in known {
+            assert!((t95(freedom) - t).abs() < 1e-6, "{freedom}: {}", t95(freedom));
+        }
+        // From the table into the formula, and on to the normal distribution's, it only falls.
+        assert!((1..10_000).all(|freedom| t95(freedom) > t95(freedom + 1) && t95(freedom + 1) > NORMAL95));
+
+        // A hundred values, half of them 0 and half 2: mean 1, standard deviation sqrt(100 / 99).
+        let values: Vec<f64> = (0..100_u32).map(|n| f64::from(n % 2) * 2.0).collect();
+        let half = half_width(&values, 1.0).unwrap();
+        assert!((half - 1.984_217_0 / 99.0_f64.sqrt()).abs() < 1e-7, "{half}");
     }
 
     fn column(values: &[(u64, f64)]) -> Column<'static> {
