@@ -20,8 +20,8 @@ pub const MARKS: &[(Scale, &str, &str)] = &[
 
 /// The tables of each metric, a line per point, a column per scheme and model: percentiles of the
 /// flows of all seeds with their intervals where those are known; means over the seeds with half
-/// the confidence interval's width; and, where there is a reference to compare with, how the schemes
-/// differ from it, seed by seed.
+/// the confidence interval's width, and of how many seeds where some have no value; and, where there is a
+/// reference to compare with, how the schemes differ from it, seed by seed.
 pub fn tables(plan: &Plan, summary: &Summary) -> String {
     let mut out = head(plan, summary);
     for metric in &plan.metrics {
@@ -103,7 +103,10 @@ impl Table<'_> {
     }
 
     fn mean(&self, cell: &Cell) -> Option<String> {
-        Some(number(cell.mean, cell.ci95, self.is_share()))
+        let (mean, all) = (number(cell.mean, cell.ci95, self.is_share()), self.summary.seeds as usize);
+        // Seeds without a value may be the worst: what never settled has no time until it did.
+        let of_some = (1..all).contains(&cell.seeds);
+        Some(if of_some { format!("{mean} ({} of {all} seeds)", cell.seeds) } else { mean })
     }
 
     fn pooled(&self, cell: &Cell) -> Option<String> {
@@ -173,6 +176,23 @@ mod tests {
         assert_eq!(number(0.01234, Some(0.001), true), "1.23 ± 0.100");
         assert_eq!(number(1234.5, None, false), "1234");
         assert_eq!(number(2e-6, None, true), "2.0e-4");
+    }
+
+    #[test]
+    fn a_mean_of_some_seeds_says_of_how_many() {
+        let text = r#"
+        title = "Two schemes"
+        metrics = ["timeout_share"]
+        topology = { kind = "parallel-paths" }
+        workload = { kind = "spaced", from = "first", to = "second", flows = 9, apart_ms = 50, bytes = 9_000 }
+        scheme = [{ kind = "tcp" }, { kind = "proactive" }]
+        "#;
+        let plan = Plan::parse("p", text, Scale::Quick).unwrap();
+        let csv = "scheme,metric,seeds,mean,ci95\n\
+                   tcp,timeout_share,12,0.5,0.1\n\
+                   proactive,timeout_share,9,0.25,0.1\n";
+        let tables = tables(&plan, &Summary::read_csv(&plan, csv).unwrap());
+        assert!(tables.contains("| 50.0 ± 10.0 | 25.0 ± 10.0 (9 of 12 seeds) |"), "{tables}");
     }
 
     #[test]
