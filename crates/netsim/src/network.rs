@@ -76,9 +76,10 @@ struct Edge<A, T> {
     behind: Option<usize>,
 }
 
-/// A link that several edges lead into. Its packets know from which they come.
+/// A link that several edges lead into. Its packets know from which they come, and whether that has
+/// marked them.
 struct Shared<T> {
-    link: Link<(usize, T)>,
+    link: Link<(usize, bool, T)>,
     wake: Option<Instant>,
 }
 
@@ -206,11 +207,9 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
         let (delivered, behind) = (edge.link.deliver(self.now), edge.behind);
         self.schedule(index);
         let delivered = delivered?;
-        let Some(behind) = behind else {
-            let Delivered { packet, size, ce, .. } = delivered;
-            return Some(self.arrive(index, packet, size, ce));
-        };
-        self.shared[behind].link.offer(self.now, (index, delivered.packet), delivered.size);
+        let Delivered { packet, size, ce, .. } = delivered;
+        let Some(behind) = behind else { return Some(self.arrive(index, packet, size, ce)) };
+        self.shared[behind].link.offer(self.now, (index, ce, packet), size);
         self.schedule_shared(behind);
         None
     }
@@ -222,8 +221,8 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
         }
         let delivered = shared.link.deliver(self.now);
         self.schedule_shared(index);
-        let Delivered { packet: (edge, packet), size, ce, .. } = delivered?;
-        Some(self.arrive(edge, packet, size, ce))
+        let Delivered { packet: (edge, before, packet), size, ce, .. } = delivered?;
+        Some(self.arrive(edge, packet, size, before || ce))
     }
 
     fn arrive(&mut self, index: usize, packet: T, size: u64, ce: bool) -> Arrival<A, T> {
@@ -428,6 +427,17 @@ mod tests {
         net.send(3, 4, 0, 1_000);
         assert!(net.poll(END + Duration::from_secs(1)).is_some());
         assert_eq!(net.now(), sent + Duration::from_millis(5));
+    }
+
+    #[test]
+    fn a_mark_stays_on_the_way_through_a_shared_link() {
+        let mut net = Network::new(Seed(1));
+        let path = net.connect(1u8, 2, &config("rate=8mbit,ecn=1p"), &config(""));
+        net.share(&[path], Direction::Forward, &config("delay=5ms"));
+        (0..4).for_each(|n| _ = net.send(1, 2, n, 1_000));
+        // One is being sent; the last finds two waiting.
+        let marks: Vec<bool> = std::iter::from_fn(|| net.poll(END)).map(|arrival| arrival.ce).collect();
+        assert_eq!(marks, [false, false, false, true]);
     }
 
     #[test]
