@@ -348,10 +348,14 @@ impl<'a> Campaign<'a> {
     }
 
     fn row(&self, job: &Job) -> Result<Row, CampaignError> {
-        let (point, scheme) = (&self.points[job.point], &self.plan.schemes[job.scheme].name);
+        let (point, entry) = (&self.points[job.point], &self.plan.schemes[job.scheme]);
+        let scheme = &entry.name;
         let wrap = |error| CampaignError::Scenario { scheme: scheme.clone(), seed: job.seed, error };
         let outcome = self.scenarios[job.point][job.scheme].run(Seed(job.seed)).map_err(wrap)?;
-        let metric = |metric: &crate::metrics::MetricUse| (metric.name.clone(), metric.compute(&outcome));
+        let metric = |metric: &crate::metrics::MetricUse| {
+            let value = if entry.counts(point, metric) { metric.compute(&outcome) } else { None };
+            (metric.name.clone(), value)
+        };
         Ok(Row {
             plan: self.plan.name.clone(),
             plan_hash: self.plan.hash_text(),

@@ -41,6 +41,16 @@ pub struct SchemeEntry {
     pub(crate) table: Table,
 }
 
+impl SchemeEntry {
+    /// Whether it counts, at a point, what the metric is worked out from. What stands in the background is
+    /// plain TCP, which does.
+    pub(crate) fn counts(&self, point: &Point, metric: &MetricUse) -> bool {
+        let table = point.fill(&self.table, &mut Vec::new()).unwrap_or_default();
+        let kind = table.get("kind").and_then(Value::as_str).unwrap_or_default();
+        metric.class.is_none() || crate::schemes::counts(kind, metric.metric.name)
+    }
+}
+
 /// A plan at one scale, checked.
 #[derive(Clone, Debug)]
 pub struct Plan {

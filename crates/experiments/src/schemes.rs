@@ -53,6 +53,12 @@ pub const SCHEMES: &[(&str, Read)] = &[
     ("xlink", xlink::read),
 ];
 
+/// Whether schemes of this kind count what a metric is worked out from. Of what they do not count nothing
+/// is said: nought would read as none.
+pub(crate) fn counts(kind: &str, metric: &str) -> bool {
+    kind != "mendpath" || !mendpath::UNCOUNTED.contains(&metric)
+}
+
 /// A scheme's entry: `kind`, TCP's parameters in `tcp`, and its own. One of the program's own has
 /// the keys of MPTCP and a table `parameters`.
 pub(crate) fn read(keys: &mut Keys<'_>, tcp: Tcp, parts: &Parts) -> Result<Profile, PlanError> {

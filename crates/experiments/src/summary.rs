@@ -172,7 +172,15 @@ impl Summary {
     /// The plan's metric at `place`, of a scheme, from the rows of a point.
     fn add(&mut self, plan: &Plan, point: &Point, here: &[&Row], (scheme, place): (&str, usize)) {
         let metric = &plan.metrics[place];
-        let column = |scheme: &str| Column::new(here, scheme, place, metric);
+        // Rows of before have a nought where a scheme does not count.
+        let is_uncounted = |scheme: &str| {
+            let entry = plan.schemes.iter().find(|entry| entry.name == scheme);
+            entry.is_some_and(|entry| !entry.counts(point, metric))
+        };
+        let column = |scheme: &str| {
+            let rows = if is_uncounted(scheme) { &here[..0] } else { here };
+            Column::new(rows, scheme, place, metric)
+        };
         let (own, reference) = (column(scheme), column(&plan.reference));
         if own.values.is_empty() {
             return;

@@ -1,6 +1,6 @@
 //! Crowds at one bottleneck, and the transport that ships as a scheme of a plan.
 
-use mendpath_experiments::{Campaign, Plan, Row, Scale};
+use mendpath_experiments::{Campaign, Plan, Row, Scale, Summary};
 
 const CROWD: &str = r#"
 title = "A crowd"
@@ -109,4 +109,27 @@ fn the_transport_that_ships_is_a_scheme() {
     let error = refused("recovery = \"magic\"");
     assert!(error.contains("`scheme[2].recovery` is `magic`: it must be one of none, "), "{error}");
     assert!(refused("congestion = \"magic\"").contains("auto") && refused("paths = 99").contains("paths"));
+}
+
+/// The transport does not tell its timeouts: nothing is said of them, where nought would read as none. Rows
+/// that were kept before say nought, and are not believed.
+#[test]
+fn timeouts_that_nobody_counts_are_not_nought() {
+    let text = CROWD
+        .replace("\"extra_bytes_share\"]", "\"timeout_share\", \"timeout_share@background\"]")
+        .replace("share = [0, 0.5, 1]", "share = [0.5]")
+        .replace("kind = \"tcp\", tcp = { congestion = \"reno\" }", "kind = \"mendpath\"");
+    let mut rows = rows(&text);
+    assert!(metric(&rows, "TCP", "0.5", "timeout_share").is_some());
+    assert_eq!(metric(&rows, "Reno", "0.5", "timeout_share"), None);
+    assert!(metric(&rows, "Reno", "0.5", "timeout_share@background").is_some());
+
+    let plan = Plan::parse("test", &text, Scale::Quick).unwrap();
+    let of_before = rows.iter_mut().filter(|row| row.scheme == "Reno").flat_map(|row| &mut row.metrics);
+    of_before.filter(|(name, _)| name == "timeout_share").for_each(|(_, value)| *value = Some(0.0));
+    let summary = Summary::new(&plan, &rows).unwrap();
+    let point = &rows[0].point;
+    assert!(summary.find("TCP", "timeout_share", point).is_some());
+    assert!(summary.find("Reno", "timeout_share", point).is_none());
+    assert!(summary.find("Reno", "timeout_share@background", point).is_some());
 }

@@ -2,13 +2,17 @@
 //! ships), `scheduler` of paths, `paths` (1), `datagram_bytes` (UDP payload from the start; without
 //! it the search of what ships), `ecn` (its own, not TCP's), `m_max` (most repair symbols of one of
 //! CoFUSO's blocks), `known_paths` (connections begin with what earlier ones of the run between the
-//! same hosts have learnt). Of TCP's keys it has none.
+//! same hosts have learnt). Of TCP's keys it has none. Nobody counts its timeouts: metrics of them have
+//! no value.
 
 use proto::{SchedulerKind, TransportConfig};
 use tcpsim::{Profile, SchemeKind, Tcp};
 use testkit::fabric_host::{MAX_PATHS, Mendpath};
 
 use plans::{Keys, PlanError, names};
+
+/// Metrics of what its statistics do not tell: probe timeouts.
+pub(super) const UNCOUNTED: [&str; 2] = ["timeout_share", "timeouts_per_flow"];
 
 /// What `name` is called by the transport.
 fn kind<T: Copy>(
