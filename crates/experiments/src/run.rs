@@ -164,7 +164,7 @@ impl Scenario {
             dropped: sim.fabric().stats().dropped,
             seconds: sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64(),
             trace: sim.fabric().trace_hash(),
-            delivered: self.delivered(&sim, &watched),
+            delivered: delivered(&sim, &watched),
             timeline,
             followed: timelines.map_or(Vec::new(), |timelines| {
                 followed.iter().map(|flow| Followed::new(*flow, &timelines.of(*flow))).collect()
@@ -224,11 +224,6 @@ impl Scenario {
         Ok(Prepared { sim, roles, head_start, watched })
     }
 
-    fn delivered(&self, sim: &Sim, watched: &[ConnectionId]) -> Vec<u64> {
-        let segments = watched.iter().map(|connection| sim.delivered(*connection).unwrap_or(0));
-        segments.map(|segments| u64::from(segments) * u64::from(self.profile.tcp.mss)).collect()
-    }
-
     /// Runs until the last measured flow has arrived, and notes the windows of `watched`.
     fn run_to_the_end(
         &self,
@@ -270,6 +265,16 @@ impl Scenario {
         [ROW_FORMAT, *plain, behaviour(&self.profile)].into_iter().for_each(|word| hash.record(word));
         format!("{}+{:016x}", env!("CARGO_PKG_VERSION"), hash.get())
     }
+}
+
+/// Bytes that each connection has delivered. A rival's segments need not be as large as those of the
+/// scheme.
+fn delivered(sim: &Sim, watched: &[ConnectionId]) -> Vec<u64> {
+    let bytes = |connection: &ConnectionId| {
+        let (segments, mss) = (sim.delivered(*connection)?, sim.mss(*connection)?);
+        Some(u64::from(segments) * u64::from(mss))
+    };
+    watched.iter().map(|connection| bytes(connection).unwrap_or(0)).collect()
 }
 
 /// The flows under test, with their sizes in bytes.

@@ -58,6 +58,20 @@ fn a_run_ends_with_the_measured_flow_and_shows_its_windows() {
     }
 }
 
+/// Both together have no more than the bottleneck, also if the rival's segments are half as large.
+#[test]
+fn goodput_is_counted_in_the_segments_of_whoever_has_it() {
+    let text = SHARING.split("[[figure]]").next().unwrap();
+    let text = text
+        .replace("bytes = 3_000_000", "bytes = 10_000_000")
+        .replace("rival_scheme = \"scheme\", rivals_later_ms = 1_000", "rival_scheme = \"tcp\"")
+        .replace("name = \"CTCP\", kind = \"ctcp\"", "kind = \"tcp\", tcp = { mss = 2_920 }");
+    let rows = rows(&plan(&text));
+    let of = |name| metric(&rows, "tcp", "", name).unwrap();
+    let (own, rival) = (of("delivered_mbps"), of("rivals_mbps"));
+    assert!(rival > 0.5 && own + rival < 10.0, "{own} {rival}");
+}
+
 #[test]
 fn looking_at_windows_changes_nothing_else() {
     let unseen = SHARING.split("[[figure]]").next().unwrap().replace("sample_ms = 50", "");

@@ -386,6 +386,11 @@ impl Sim {
         self.world.transport(connection.0).map(Transport::delivered)
     }
 
+    /// Payload of a full segment of a long-lived connection, in bytes.
+    pub fn mss(&self, connection: ConnectionId) -> Option<u16> {
+        self.world.transport(connection.0).map(|transport| transport.endpoints().tcp.mss)
+    }
+
     /// A long-lived connection's congestion window in segments (of its first sub-flow), or CTCP's
     /// tokens.
     pub fn window(&self, connection: ConnectionId) -> Option<u32> {
