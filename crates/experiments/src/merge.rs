@@ -80,8 +80,8 @@ impl Campaign<'_> {
     /// [`run`](Self::run) then has nothing left to do.
     ///
     /// # Errors
-    /// Unless the rows are those of this plan, each run has one, and rows of one run agree. Lines
-    /// that are not whole count as missing.
+    /// Unless the rows are those of this plan, each run has one, and rows of one run agree, with those
+    /// that the campaign has already as well. Lines that are not whole count as missing.
     pub fn merge(&self, journals: &[PathBuf]) -> Result<(), MergeError> {
         let jobs = self.jobs();
         let places = self.places(&jobs);
@@ -120,7 +120,12 @@ impl Campaign<'_> {
         let failed = |error| MergeError::File { file: self.journal.clone(), error };
         let (mut journal, known) = Journal::open_alone(&self.journal).map_err(failed)?;
         for row in known {
-            places.of(&row).map(|place| rows.remove(&place));
+            if let Some(other) = places.of(&row).and_then(|place| rows.remove(&place))
+                && other != row
+            {
+                let (file, scheme, seed) = (self.journal.clone(), row.scheme, row.seed);
+                return Err(MergeError::Disagree { file, scheme, seed });
+            }
         }
         rows.values().try_for_each(|row| journal.add(row)).map_err(failed)
     }

@@ -290,6 +290,12 @@ fn shards_put_together_are_one_run() {
     assert_eq!(again, alone);
     write_all(&plan, &again, merged.path()).unwrap();
     assert_eq!(files(one.path()), files(merged.path()));
+
+    // What was done here before must agree as well.
+    let own = std::fs::read_to_string(campaign.journal()).unwrap();
+    std::fs::write(campaign.journal(), own.replacen("\"hops\":", "\"hops\":1", 1)).unwrap();
+    let error = campaign.merge(&shards).unwrap_err();
+    assert!(matches!(error, MergeError::Disagree { .. }), "{error}");
 }
 
 #[test]
