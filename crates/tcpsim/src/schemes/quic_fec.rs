@@ -22,7 +22,8 @@
 //! a departure that costs bandwidth, not time).
 //!
 //! # Bounds
-//! `MAX_DUE` runs whose coded packets wait for room; the receiver as `span_decoder`.
+//! `MAX_DUE` runs whose coded packets wait for room; the receiver as `span_decoder`. A coded packet combines
+//! at most `MAX_SPAN` segments: of a longer message only its end is coded.
 
 use std::collections::VecDeque;
 
