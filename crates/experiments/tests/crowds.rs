@@ -111,17 +111,20 @@ fn the_transport_that_ships_is_a_scheme() {
     assert!(refused("congestion = \"magic\"").contains("auto") && refused("paths = 99").contains("paths"));
 }
 
-/// The transport does not tell its timeouts: nothing is said of them, where nought would read as none. Rows
-/// that were kept before say nought, and are not believed.
+/// The transport does not tell its timeouts, or what came twice: nothing is said of them, where nought would
+/// read as none. Rows that were kept before say nought, and are not believed.
 #[test]
-fn timeouts_that_nobody_counts_are_not_nought() {
+fn what_nobody_counts_is_not_nought() {
+    let metrics = "\"timeout_share\", \"timeout_share@background\", \"needless_share\"]";
     let text = CROWD
-        .replace("\"extra_bytes_share\"]", "\"timeout_share\", \"timeout_share@background\"]")
+        .replace("\"extra_bytes_share\"]", metrics)
         .replace("share = [0, 0.5, 1]", "share = [0.5]")
         .replace("kind = \"tcp\", tcp = { congestion = \"reno\" }", "kind = \"mendpath\"");
     let mut rows = rows(&text);
-    assert!(metric(&rows, "TCP", "0.5", "timeout_share").is_some());
-    assert_eq!(metric(&rows, "Reno", "0.5", "timeout_share"), None);
+    for name in ["timeout_share", "needless_share"] {
+        assert!(metric(&rows, "TCP", "0.5", name).is_some());
+        assert_eq!(metric(&rows, "Reno", "0.5", name), None);
+    }
     assert!(metric(&rows, "Reno", "0.5", "timeout_share@background").is_some());
 
     let plan = Plan::parse("test", &text, Scale::Quick).unwrap();

@@ -2,8 +2,8 @@
 //! ships), `scheduler` of paths, `paths` (1), `datagram_bytes` (UDP payload from the start; without
 //! it the search of what ships), `ecn` (its own, not TCP's), `m_max` (most repair symbols of one of
 //! CoFUSO's blocks), `known_paths` (connections begin with what earlier ones of the run between the
-//! same hosts have learnt). Of TCP's keys it has none. Nobody counts its timeouts: metrics of them have
-//! no value.
+//! same hosts have learnt). Of TCP's keys it has none. Nobody counts its timeouts, what came twice, or
+//! which redundant packets were of use: metrics of them have no value.
 
 use proto::{SchedulerKind, TransportConfig};
 use tcpsim::{Profile, SchemeKind, Tcp};
@@ -11,8 +11,19 @@ use testkit::fabric_host::{MAX_PATHS, Mendpath};
 
 use plans::{Keys, PlanError, names};
 
-/// Metrics of what its statistics do not tell: probe timeouts.
-pub(super) const UNCOUNTED: [&str; 2] = ["timeout_share", "timeouts_per_flow"];
+/// Metrics of what nobody counts of it: probe timeouts, what came twice, which of its redundant packets
+/// repaired something, and when they were sent.
+pub(super) const UNCOUNTED: [&str; 9] = [
+    "timeout_share",
+    "timeouts_per_flow",
+    "needless_share",
+    "useful_share",
+    "hit_by_4_share",
+    "hit_by_16_share",
+    "few_in_20ms_share",
+    "few_in_50ms_share",
+    "few_in_100ms_share",
+];
 
 /// What `name` is called by the transport.
 fn kind<T: Copy>(
