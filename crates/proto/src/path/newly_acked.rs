@@ -275,11 +275,10 @@ impl PacketSpace {
                 return Err(never_sent());
             }
             self.lost.take(&range, &mut newly.spurious);
-            let Some(oldest) = self.sent.oldest().filter(|oldest| oldest <= range.end()) else { continue };
-            for number in (*range.start()).max(oldest)..=*range.end() {
-                if let Some(packet) = self.remove(number, Removed::Acked) {
-                    newly.packets.push((number, packet));
-                }
+            let mut from = *range.start();
+            while let Some(number) = self.sent.next_recorded(from, *range.end()) {
+                newly.packets.extend(self.remove(number, Removed::Acked).map(|packet| (number, packet)));
+                from = number + 1;
             }
         }
         Ok(())

@@ -274,18 +274,38 @@ pub(crate) struct SentPackets {
     free: Vec<u32>,
 }
 
-/// What is known of a packet number: the place of its record, or one of two values that no place
-/// has.
+/// What is known of a packet number: the place of its record; or, without one, whether its packet was
+/// acknowledged, and how many numbers behind it have none either, as far as that was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot(u32);
 
 impl Slot {
-    const ACKED: Self = Self(u32::MAX);
+    /// There is no record.
+    const NONE: u32 = 1 << 31;
+    /// Its packet was acknowledged.
+    const OF_ACKED: u32 = 1 << 30;
+    /// The numbers behind it.
+    const FOLLOWERS: u32 = Self::OF_ACKED - 1;
+
+    const ACKED: Self = Self(Self::NONE | Self::OF_ACKED);
     /// Lost, or never of interest.
-    const EMPTY: Self = Self(u32::MAX - 1);
+    const EMPTY: Self = Self(Self::NONE);
 
     fn place(self) -> Option<usize> {
-        (self != Self::ACKED && self != Self::EMPTY).then_some(self.0 as usize)
+        (self.0 & Self::NONE == 0).then_some(self.0 as usize)
+    }
+
+    fn is_acked(self) -> bool {
+        self.0 & Self::ACKED.0 == Self::ACKED.0
+    }
+
+    /// Numbers behind this one, which has no record, that have none either.
+    fn followers(self) -> usize {
+        (self.0 & Self::FOLLOWERS) as usize
+    }
+
+    fn set_followers(&mut self, count: usize) {
+        self.0 = self.0 & !Self::FOLLOWERS | count.min(Self::FOLLOWERS as usize) as u32;
     }
 }
 
@@ -332,6 +352,26 @@ impl SentPackets {
         usize::try_from(number.checked_sub(self.first)?).ok()
     }
 
+    /// The first number with a record within `from..=last`. A run of numbers without one is walked once,
+    /// and leapt over from then on, wherever in it the search begins: a peer may name the same thousands
+    /// in every ACK, of which a packet holds a hundred.
+    pub(super) fn next_recorded(&mut self, from: u64, last: u64) -> Option<u64> {
+        let start = self.index(from.max(self.first))?;
+        let end = self.index(last)?.saturating_add(1).min(self.ring.len());
+        let mut at = start;
+        while at < end && self.ring[at].place().is_none() {
+            at += 1 + self.ring[at].followers();
+        }
+        let mut passed = start;
+        while passed < at.min(end) {
+            let slot = &mut self.ring[passed];
+            let next = passed + 1 + slot.followers();
+            slot.set_followers(at - passed - 1);
+            passed = next;
+        }
+        (at < end).then(|| self.first + at as u64)
+    }
+
     /// Takes a record out.
     pub(super) fn remove(&mut self, number: u64, why: Removed) -> Option<SentPacket> {
         let index = self.index(number)?;
@@ -361,7 +401,7 @@ impl SentPackets {
     pub(super) fn any_acked_between(&self, lower: u64, upper: u64) -> bool {
         let Some(start) = self.index(lower + 1) else { return true };
         let len = usize::try_from(upper.saturating_sub(lower + 1)).unwrap_or(usize::MAX);
-        self.ring.iter().skip(start).take(len).any(|slot| *slot == Slot::ACKED)
+        self.ring.iter().skip(start).take(len).any(|slot| slot.is_acked())
     }
 
     /// How many records there are.
@@ -420,6 +460,54 @@ mod tests {
         assert_eq!(sent.iter().map(|(n, _)| n).collect::<Vec<_>>(), [4, 5]);
         assert_eq!(sent.iter_from(5).map(|(n, _)| n).collect::<Vec<_>>(), [5]);
         assert_eq!(sent.next_number(), 6);
+    }
+
+    /// Every fifth number has a record, and there are two long runs without; what is removed meanwhile
+    /// makes further ones.
+    #[test]
+    fn records_are_found_as_by_looking_at_each_number() {
+        let mut sent = SentPackets::default();
+        for n in 0..400 {
+            let is_bare = (20..150).contains(&n) || (200..390).contains(&n);
+            sent.insert(n, (n % 5 == 0 && !is_bare).then(packet));
+        }
+        let mut seed = 1_u64;
+        for round in 0..2_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (from, last) = (seed >> 32 & 511, seed >> 48 & 511);
+            let one_by_one = (from..=last).find(|n| sent.get(*n).is_some());
+            assert_eq!(sent.next_recorded(from, last), one_by_one, "{from} to {last}");
+            let acked = (from..from + 9).any(|n| {
+                sent.index(n).and_then(|at| sent.ring.get(at)).is_some_and(|slot| slot.is_acked())
+            });
+            if from > sent.first {
+                assert_eq!(sent.any_acked_between(from - 1, from + 9), acked);
+            }
+            if round % 40 == 39 {
+                let why = if round % 80 == 79 { Removed::Acked } else { Removed::Lost };
+                one_by_one.into_iter().for_each(|n| _ = sent.remove(n, why));
+            }
+        }
+    }
+
+    /// Who has us send ACKs by the ten thousand and acknowledges them again and again, in frames of which
+    /// a packet holds a hundred, each a little different, pays for one look at each number.
+    #[test]
+    fn numbers_without_a_record_are_looked_at_once() {
+        const BARE: u64 = 30_000;
+        let mut sent = SentPackets::default();
+        sent.insert(0, Some(packet()));
+        (1..=BARE).for_each(|n| sent.insert(n, None));
+        assert_eq!(sent.next_recorded(1, BARE), None);
+        for from in 1..=BARE {
+            assert_eq!(sent.ring[from as usize].followers() as u64, BARE - from, "all are passed at once");
+        }
+        sent.insert(BARE + 1, None);
+        sent.insert(BARE + 2, Some(packet()));
+        for from in [1, BARE / 2, BARE] {
+            assert_eq!(sent.next_recorded(from, u64::MAX), Some(BARE + 2));
+            assert_eq!(sent.ring[from as usize].followers() as u64, BARE + 1 - from);
+        }
     }
 
     #[test]
