@@ -13,8 +13,11 @@ use super::{
     sent::{Removed, SentPacket, SentPackets},
 };
 
-/// Left-out packet numbers remembered; a peer that guesses ahead hits the latest ones.
-const MAX_SKIPPED: usize = 4;
+/// Left-out packet numbers remembered at least: a peer that guesses ahead hits the latest ones.
+const LEAST_SKIPPED: usize = 4;
+/// The most, which are those of a window of 50,000 packets: a peer that takes nothing any more and
+/// guesses from far behind what was sent hits the oldest ones that are in flight.
+const MAX_SKIPPED: usize = 128;
 /// Packets between left-out numbers: this many and as many again at random.
 const SKIP_EVERY: u32 = 256;
 
@@ -76,6 +79,7 @@ impl PacketSpace {
         self.sent.release();
         self.received.rest();
         self.lost.rest();
+        self.forget_skipped(LEAST_SKIPPED);
         self.skipped.shrink_to_fit();
     }
 
@@ -167,6 +171,7 @@ impl PacketSpace {
             return;
         }
         self.sent.insert(next, None);
+        self.forget_skipped(LEAST_SKIPPED - 1);
         if self.skipped.len() == MAX_SKIPPED {
             self.skipped.pop_front();
         }
@@ -174,9 +179,18 @@ impl PacketSpace {
         self.next_skip = Some(next + u64::from(SKIP_EVERY + rng.next_u32() % SKIP_EVERY));
     }
 
+    /// Forgets left-out numbers before all that is in flight, but for so many of the latest.
+    fn forget_skipped(&mut self, least: usize) {
+        let oldest = self.sent.oldest().unwrap_or(u64::MAX);
+        while self.skipped.len() > least && self.skipped.front().is_some_and(|number| *number < oldest) {
+            self.skipped.pop_front();
+        }
+    }
+
     /// Whether a number within `range` was left out.
     pub(super) fn has_left_out(&self, range: &core::ops::RangeInclusive<u64>) -> bool {
-        self.skipped.iter().any(|number| range.contains(number))
+        let first = self.skipped.partition_point(|number| number < range.start());
+        self.skipped.get(first).is_some_and(|number| number <= range.end())
     }
 
     /// The oldest record, if so many packet numbers without one follow that it had better count as
@@ -250,9 +264,37 @@ mod tests {
             space.on_sent(space.sent.next_number(), Some(SentPacket::for_test(at(0))));
             space.skip_number_if_due(&mut rng);
         }
-        assert_eq!(space.skipped.len(), MAX_SKIPPED);
+        assert!(space.skipped.len() >= LEAST_SKIPPED);
         let left_out = space.skipped[1];
         assert!(space.on_ack(left_out + 1, [left_out + 1..=left_out + 1].into_iter(), &mut newly).is_ok());
         assert!(space.on_ack(left_out + 1, [left_out..=left_out + 1].into_iter(), &mut newly).is_err());
+    }
+
+    /// A peer that stays 5,000 packets behind what was sent has as many to guess at as one close behind.
+    #[test]
+    fn a_left_out_number_is_known_while_packets_before_it_are_in_flight() {
+        let mut rng = rand_chacha::ChaCha12Rng::from_seed([2; 32]);
+        let mut space = PacketSpace::default();
+        let mut newly = NewlyAcked::default();
+        let mut send = |space: &mut PacketSpace, packets: u32| {
+            for _ in 0..packets {
+                space.on_sent(space.sent.next_number(), Some(SentPacket::for_test(at(0))));
+                space.skip_number_if_due(&mut rng);
+            }
+        };
+        send(&mut space, 10_000);
+        let (first, all) = (space.skipped[0], space.sent.next_number());
+        assert!(first <= u64::from(SKIP_EVERY), "the first of all");
+        assert!(space.on_ack(5_000, [first..=5_000].into_iter(), &mut newly).is_err());
+        // Of what is answered the latest are enough.
+        (0..all).for_each(|number| _ = space.remove(number, Removed::Lost));
+        send(&mut space, 2 * SKIP_EVERY);
+        assert_eq!(space.skipped.len(), LEAST_SKIPPED);
+        // However many packets are in flight, they are few.
+        send(&mut space, 200 * 2 * SKIP_EVERY);
+        assert_eq!(space.skipped.len(), MAX_SKIPPED);
+        (0..space.sent.next_number()).for_each(|number| _ = space.remove(number, Removed::Lost));
+        space.rest();
+        assert_eq!(space.skipped.len(), LEAST_SKIPPED);
     }
 }
