@@ -146,13 +146,14 @@ impl Connection {
         }
     }
 
-    /// The peer misses connection ids for a path: it gets those that we would have issued anyway.
+    /// The peer misses connection ids for a path: those that it may have are on their way, issued when
+    /// there was a reason for them.
     pub(super) fn on_path_cids_blocked(&mut self, id: PathId, next: u64) -> Result<(), TransportError> {
         if next > self.cids.next_local_sequence(id) && !self.path_is_gone(id) {
             let reason = "PATH_CIDS_BLOCKED for a sequence number beyond the next";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
-        self.issue_cids()
+        Ok(())
     }
 
     /// Asks the peer to use other connection ids of ours on a path from now on (RFC 9000 section
@@ -433,8 +434,11 @@ impl Connection {
         if let Some(max) = &mut self.path_ids.limits
             && maximum > max.remote
         {
+            let usable = max.local.min(max.remote);
             max.remote = maximum;
-            return self.issue_cids();
+            if max.local.min(maximum) > usable {
+                return self.issue_cids();
+            }
         }
         Ok(())
     }

@@ -543,6 +543,26 @@ fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
+/// Hundreds of such frames fit a packet: what they ask for was issued when there was a reason.
+#[test]
+fn who_asks_for_connection_ids_has_nothing_made_for_him() {
+    use crate::wire::{Frame, MaxPathId, PathCidsBlocked};
+    let mut client = client();
+    for _ in 0..3 {
+        let blocked = PathCidsBlocked { path: PathId(7), next_sequence: 0 };
+        receive(&mut client, &encoded(Frame::PathCidsBlocked(blocked))).unwrap();
+    }
+    let allowed = |maximum| encoded(Frame::MaxPathId(MaxPathId { maximum: PathId(maximum) }));
+    for maximum in 8..100 {
+        receive(&mut client, &allowed(maximum)).unwrap();
+    }
+    assert!(client.control.is_empty(), "{:?}", client.control);
+    // A path more that both allow is one.
+    client.path_ids.limits = Some(super::multipath::MaxPathIds { local: PathId(8), remote: PathId(7) });
+    receive(&mut client, &allowed(8)).unwrap();
+    assert!(!client.control.is_empty());
+}
+
 #[test]
 fn datagrams_without_end_are_one_piece_of_news() {
     let mut client = client();
