@@ -275,7 +275,8 @@ pub(crate) struct SentPackets {
 }
 
 /// What is known of a packet number: the place of its record; or, without one, whether its packet was
-/// acknowledged, and how many numbers behind it have none either, as far as that was looked up.
+/// acknowledged, and how many of its neighbours have none either, as far as that is known: of the last
+/// number those before it, of every other those behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot(u32);
 
@@ -284,8 +285,8 @@ impl Slot {
     const NONE: u32 = 1 << 31;
     /// Its packet was acknowledged.
     const OF_ACKED: u32 = 1 << 30;
-    /// The numbers behind it.
-    const FOLLOWERS: u32 = Self::OF_ACKED - 1;
+    /// Its neighbours.
+    const NEIGHBOURS: u32 = Self::OF_ACKED - 1;
 
     const ACKED: Self = Self(Self::NONE | Self::OF_ACKED);
     /// Lost, or never of interest.
@@ -299,13 +300,13 @@ impl Slot {
         self.0 & Self::ACKED.0 == Self::ACKED.0
     }
 
-    /// Numbers behind this one, which has no record, that have none either.
-    fn followers(self) -> usize {
-        (self.0 & Self::FOLLOWERS) as usize
+    /// The neighbours of a number without a record.
+    fn neighbours(self) -> usize {
+        (self.0 & Self::NEIGHBOURS) as usize
     }
 
-    fn set_followers(&mut self, count: usize) {
-        self.0 = self.0 & !Self::FOLLOWERS | count.min(Self::FOLLOWERS as usize) as u32;
+    fn set_neighbours(&mut self, count: usize) {
+        self.0 = self.0 & !Self::NEIGHBOURS | count.min(Self::NEIGHBOURS as usize) as u32;
     }
 }
 
@@ -322,11 +323,30 @@ impl SentPackets {
         match packet {
             Some(packet) => {
                 let slot = self.place(packet);
+                self.end_run();
                 self.ring.push_back(slot);
             }
             None if self.ring.is_empty() => self.first += 1,
-            None => self.ring.push_back(Slot::EMPTY),
+            None => self.extend_run(),
         }
+    }
+
+    /// Appends a number without a record, and tells the first of those before it that have none either.
+    fn extend_run(&mut self) {
+        let end = self.ring.len();
+        let begin = end - self.end_run().map_or(0, |before| before.min(end - 1) + 1);
+        let mut last = Slot::EMPTY;
+        last.set_neighbours(end - begin);
+        self.ring.push_back(last);
+        self.ring[begin].set_neighbours(end - begin);
+    }
+
+    /// The last number will not be the last: how many before it have no record; `None` if it has one itself.
+    fn end_run(&mut self) -> Option<usize> {
+        let last = self.ring.back_mut().filter(|last| last.place().is_none())?;
+        let before = last.neighbours();
+        last.set_neighbours(0);
+        Some(before)
     }
 
     /// Finds a place for a record.
@@ -360,16 +380,21 @@ impl SentPackets {
         let end = self.index(last)?.saturating_add(1).min(self.ring.len());
         let mut at = start;
         while at < end && self.ring[at].place().is_none() {
-            at += 1 + self.ring[at].followers();
+            at += 1 + self.followers(at);
         }
         let mut passed = start;
-        while passed < at.min(end) {
+        while passed < at.min(end) && passed + 1 < self.ring.len() {
             let slot = &mut self.ring[passed];
-            let next = passed + 1 + slot.followers();
-            slot.set_followers(at - passed - 1);
+            let next = passed + 1 + slot.neighbours();
+            slot.set_neighbours(at - passed - 1);
             passed = next;
         }
         (at < end).then(|| self.first + at as u64)
+    }
+
+    /// How many slots behind this one, which has no record, are known to have none either.
+    fn followers(&self, at: usize) -> usize {
+        if at + 1 < self.ring.len() { self.ring[at].neighbours() } else { 0 }
     }
 
     /// Takes a record out.
@@ -416,11 +441,18 @@ impl SentPackets {
 
     /// Records whose number is at least `from`, ascending.
     pub(crate) fn iter_from(&self, from: u64) -> impl Iterator<Item = (u64, &SentPacket)> {
-        let skip =
-            usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.ring.len());
-        let first = self.first + skip as u64;
-        let slots = self.ring.range(skip..).enumerate();
-        slots.filter_map(move |(i, slot)| Some((first + i as u64, self.records[slot.place()?].as_ref()?)))
+        let mut next = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        core::iter::from_fn(move || {
+            loop {
+                let at = next;
+                let place = self.ring.get(at)?.place();
+                next += 1 + if place.is_none() { self.followers(at) } else { 0 };
+                let packet = place.and_then(|place| self.records[place].as_ref());
+                if let Some(packet) = packet {
+                    return Some((self.first + at as u64, packet));
+                }
+            }
+        })
     }
 
     /// Every record, ascending; for a space that is given up.
@@ -477,6 +509,8 @@ mod tests {
             let (from, last) = (seed >> 32 & 511, seed >> 48 & 511);
             let one_by_one = (from..=last).find(|n| sent.get(*n).is_some());
             assert_eq!(sent.next_recorded(from, last), one_by_one, "{from} to {last}");
+            let all: Vec<u64> = (from..sent.next_number()).filter(|n| sent.get(*n).is_some()).collect();
+            assert_eq!(sent.iter_from(from).map(|(n, _)| n).collect::<Vec<_>>(), all, "from {from}");
             let acked = (from..from + 9).any(|n| {
                 sent.index(n).and_then(|at| sent.ring.get(at)).is_some_and(|slot| slot.is_acked())
             });
@@ -486,6 +520,14 @@ mod tests {
             if round % 40 == 39 {
                 let why = if round % 80 == 79 { Removed::Acked } else { Removed::Lost };
                 one_by_one.into_iter().for_each(|n| _ = sent.remove(n, why));
+            }
+            if round % 50 == 49 {
+                // The last ones are acknowledged before more follow, or not.
+                let last = sent.next_number();
+                sent.insert(last, (round % 3 > 0).then(packet));
+                if round % 4 == 1 {
+                    sent.remove(last, Removed::Acked);
+                }
             }
         }
     }
@@ -498,15 +540,16 @@ mod tests {
         let mut sent = SentPackets::default();
         sent.insert(0, Some(packet()));
         (1..=BARE).for_each(|n| sent.insert(n, None));
-        assert_eq!(sent.next_recorded(1, BARE), None);
+        assert_eq!(sent.followers(1) as u64, BARE - 1, "who comes from the record leaps over all");
+        assert_eq!(sent.next_recorded(2, BARE), None);
         for from in 1..=BARE {
-            assert_eq!(sent.ring[from as usize].followers() as u64, BARE - from, "all are passed at once");
+            assert_eq!(sent.followers(from as usize) as u64, BARE - from, "from wherever");
         }
         sent.insert(BARE + 1, None);
         sent.insert(BARE + 2, Some(packet()));
         for from in [1, BARE / 2, BARE] {
             assert_eq!(sent.next_recorded(from, u64::MAX), Some(BARE + 2));
-            assert_eq!(sent.ring[from as usize].followers() as u64, BARE + 1 - from);
+            assert_eq!(sent.followers(from as usize) as u64, BARE + 1 - from);
         }
     }
 
