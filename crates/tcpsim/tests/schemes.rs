@@ -416,3 +416,14 @@ fn entropies_that_fail_are_not_used_again() {
     let lost = sim.fabric().port_stats(ParallelPaths::path(0).forward()).unwrap().lost;
     assert!(lost > 0 && lost < 2_055 / 10, "{lost}");
 }
+
+/// All of a short flow is on the fastest sub-flow, which is no reason to leave it alone.
+#[test]
+fn xlink_sends_what_is_on_the_fastest_sub_flow_over_the_next() {
+    let mut sim = Sim::new(&ParallelPaths::fuso().build(), &Options::default()).unwrap();
+    let scheme = SchemeKind::Xlink(Xlink::new(2));
+    let xlink = sim.add_profile(Profile { tcp: Tcp::cofuso(), scheme });
+    sim.add_flow(xlink, 3, 0, 4 * 1_460, Instant::ORIGIN).unwrap();
+    sim.run_until_done(Instant::ORIGIN + Duration::from_secs(1)).unwrap();
+    assert_eq!(sim.totals().copies, 4);
+}

@@ -10,7 +10,7 @@
 //! | play-time left, reported by the client  | `State::left`, from what acknowledgements say |
 //! | thresholds T_th1, T_th2                 | [`Xlink::always_below`], [`Xlink::never_above`] |
 //! | between them: play-time left against the longest expected delivery | [`wants`]  |
-//! | un-acknowledged packets, earliest in the stream first, over the fastest path with room | [`Scheme::on_opportunity`] |
+//! | un-acknowledged packets, earliest in the stream first, over the fastest other path with room | [`Scheme::on_opportunity`] |
 //!
 //! # Departures
 //! - A file that is not played (no [`Xlink::play`]) has nothing left to play at any time, so that
@@ -85,16 +85,19 @@ impl State {
         Duration::from_secs_f64((segments as f64 - self.played).max(0.0) / rate.max(1e-9))
     }
 
-    /// The sub-flow with room that is fastest, and the earliest segment of another one.
+    /// The earliest segment that another sub-flow than its own has room for, and the fastest of those:
+    /// what is on the fastest of all goes over the next.
     fn next(conn: &Connection) -> Option<(usize, u32, usize)> {
-        let on = (0..conn.subflows()).filter(|sub| conn.room(*sub) > 0 && !conn.smoothed_rtt(*sub).is_zero());
-        let on = on.min_by_key(|sub| (conn.smoothed_rtt(*sub), *sub))?;
-        let others = (0..conn.subflows()).filter(|sub| *sub != on);
-        let oldest = others.filter_map(|sub| {
+        let fastest_but = |own: usize| {
+            let others = (0..conn.subflows()).filter(|sub| *sub != own);
+            let ready = others.filter(|sub| conn.room(*sub) > 0 && !conn.smoothed_rtt(*sub).is_zero());
+            ready.min_by_key(|sub| (conn.smoothed_rtt(*sub), *sub))
+        };
+        let oldest = (0..conn.subflows()).filter_map(|sub| {
             let seq = conn.oldest_resendable(PathId(sub as u32))?.0 as u32;
-            Some((conn.outstanding(sub, seq)?.dsn, sub, seq))
+            Some((conn.outstanding(sub, seq)?.dsn, sub, seq, fastest_but(sub)?))
         });
-        oldest.min().map(|(_, of, seq)| (of, seq, on))
+        oldest.min().map(|(_, of, seq, on)| (of, seq, on))
     }
 }
 
