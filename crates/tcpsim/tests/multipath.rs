@@ -265,3 +265,20 @@ fn retransmissions_of_what_recovery_brought_cost_a_header() {
     // What is neither a copy nor a header is what was written, and what was sent again in full.
     assert!(excess(hollow) < excess(full) && excess(hollow) >= written * 9 / 10, "{hollow:?} {full:?}");
 }
+
+/// One sub-flow has no other to offer its data to: what a timeout gives up is sent once more, not twice.
+#[test]
+fn a_single_sub_flow_sends_what_timed_out_once() {
+    let network = ParallelPaths { paths: 1, per_rack: 1, ..ParallelPaths::fuso() };
+    let failure = Failure::Loss { loss: Loss::nth(0..10), data_only: true, before_rate: false };
+    let faults = vec![Fault { link: ParallelPaths::path(0), direction: Direction::Forward, failure }];
+    let options = Options { faults, ..Options::default() };
+    let mut sim = Sim::new(&network.build(), &options).unwrap();
+    let profile = sim.add_profile(mptcp(CongestionKind::Reno, 1));
+    let flow = sim.add_flow(profile, 0, 1, 40 * 1_460, Instant::ORIGIN).unwrap();
+    sim.run_until_done(seconds(10)).unwrap();
+    assert!(sim.flow(flow).unwrap().completion_time().is_some());
+    let totals = sim.totals();
+    assert_eq!((totals.timeouts, totals.retransmissions, totals.duplicates), (1, 10, 0), "{totals:?}");
+    assert_eq!(totals.packets, 50);
+}

@@ -108,7 +108,7 @@ impl Connection {
                 self.reinjections.pop_front();
                 continue;
             }
-            if not_on == index && self.subs.len() > 1 {
+            if not_on == index {
                 break;
             }
             self.reinjections.pop_front();

@@ -63,7 +63,8 @@ impl Connection {
         }
         self.subs[index].on_timeout(&self.ends.tcp, io.now());
         self.with_scheme(|scheme, conn| scheme.on_timeout(conn, io, index));
-        if self.mptcp.is_some_and(|mptcp| mptcp.reinject_on_timeout) {
+        // Without another sub-flow its own retransmissions are all there is.
+        if self.subs.len() > 1 && self.mptcp.is_some_and(|mptcp| mptcp.reinject_on_timeout) {
             self.reinject(index);
         }
         self.push(io);
