@@ -9,8 +9,6 @@
 //! # Departures
 //! - The reordering window does not adapt to D-SACKs (section 6.2.4): it stays at a quarter of the
 //!   smallest RTT.
-//! - Reordering is noticed by SACKs of a hole alone, not where the cumulative acknowledgement closes it
-//!   (section 6.2, step 3).
 
 use units::{Duration, Instant};
 
@@ -29,6 +27,7 @@ pub(crate) struct Rack {
 
 impl Rack {
     pub(crate) fn on_acked(&mut self, now: Instant, taken: &Taken, rtt: &RttEstimator) {
+        self.reordering |= taken.reordered;
         if taken.segments > 0 {
             self.delivered(now, taken.sent_at, 0, taken.sample_from.is_none(), rtt);
         }

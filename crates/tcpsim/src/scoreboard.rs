@@ -67,6 +67,8 @@ pub(crate) struct Taken {
     /// When the last one was sent that was never sent again and not SACKed before: good for a
     /// sample.
     pub(crate) sample_from: Option<Instant>,
+    /// One of them came later than what was sent after it, and was never sent again.
+    pub(crate) reordered: bool,
 }
 
 impl Scoreboard {
@@ -153,10 +155,12 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: u32) -> Taken {
         let mut taken = Taken::default();
+        let high = self.high_sacked();
         while self.una < ack {
             let Some(sent) = self.sent.pop_front() else { break };
             self.una += 1;
             taken.segments += 1;
+            taken.reordered |= self.una <= high && !sent.has(SACKED | EVER_RESENT);
             taken.sent_at = taken.sent_at.max(sent.at);
             if sent.flags & (SACKED | LOST | RESENT | EVER_RESENT) == 0 {
                 taken.sample_from = Some(sent.at);
@@ -327,6 +331,18 @@ mod tests {
         assert_eq!((taken.segments, taken.sample_from), (5, None)); // resent or SACKed: no sample
         assert_eq!(board.pipe(), 5);
         assert!(board.is_consistent());
+    }
+
+    #[test]
+    fn what_fills_a_hole_without_being_sent_again_was_reordered() {
+        let taken = |resent| {
+            let mut board = outstanding(4);
+            board.sack(2, 3, |_, _| ());
+            (0..resent).for_each(|seq| board.on_resent(seq, Instant::ORIGIN));
+            board.acknowledge(4)
+        };
+        assert_eq!([0, 1, 2].map(|resent| taken(resent).reordered), [true, true, false]);
+        assert!(!outstanding(4).acknowledge(4).reordered);
     }
 
     #[test]
