@@ -28,9 +28,10 @@ struct Harness {
     budget: u64,
     /// Paths on which a symbol was forged: what is rebuilt there may be anything.
     forged: BTreeSet<PathId>,
-    /// Paths with blocks that overlap: one may wait although another has rebuilt what it lacks.
-    tangled: BTreeSet<PathId>,
+    /// Paths that were closed: their packets count as received for ever, but are no longer kept.
+    closed: BTreeSet<PathId>,
     blocks: BTreeMap<Block, BTreeSet<u8>>,
+    /// How many blocks there may have been.
     opened: usize,
 }
 
@@ -42,7 +43,7 @@ pub fn run(data: &[u8]) {
         decoder: RepairDecoder::new(budget),
         budget,
         forged: BTreeSet::new(),
-        tangled: BTreeSet::new(),
+        closed: BTreeSet::new(),
         blocks: BTreeMap::new(),
         opened: 0,
     };
@@ -81,8 +82,6 @@ impl Harness {
         if choice >= 0xc0 {
             let numbered: Vec<(u64, &[u8])> = members.iter().copied().zip(sources).collect();
             window::encode(&numbered, choice.into(), &mut symbol).expect("a window that the code allows");
-            // It may rebuild what a block lacks.
-            self.tangled.insert(path);
             return self.receive(path, CodeScheme::Window, 1, choice.into(), &members, &symbol);
         }
         reed_solomon::encode(&sources, index, &mut symbol).expect("a block that the code allows");
@@ -94,6 +93,8 @@ impl Harness {
     fn forge(&mut self, input: &mut Input<'_>) {
         let path = path(input);
         self.forged.insert(path);
+        // It may take the place of a block.
+        self.opened += 1;
         let members = members(input);
         let scheme = input.pick(&[CodeScheme::ReedSolomon, CodeScheme::RandomLinear, CodeScheme::Window]);
         let (count, id) = (input.u8(), input.number());
@@ -108,14 +109,14 @@ impl Harness {
             let path = path(input);
             self.decoder.forget_path(path);
             self.blocks.retain(|(of, _), _| *of != path);
-            // Its packets count as received for ever, but are no longer kept.
-            self.tangled.insert(path);
+            self.closed.insert(path);
         } else {
             // Any bytes: what the frame decoder lets through, the repair decoder must bear.
             let payload = input.bytes(usize::from(input.clone().u16()));
             for frame in Frames::new(payload).flatten() {
                 if let Frame::Repair(repair) = frame {
                     self.forged.insert(repair.path);
+                    self.opened += 1;
                     self.decoder.on_repair(&repair);
                 }
             }
@@ -140,18 +141,11 @@ impl Harness {
         self.check(path, rebuilt);
     }
 
-    /// Expects a block to be decoded, unless it overlaps with another one.
+    /// Expects a block to be decoded, whoever brings or rebuilds what it lacks.
     fn note(&mut self, path: PathId, members: &[u64], index: u8) {
-        let key = (path, members.to_vec());
-        if !self.blocks.contains_key(&key) {
-            self.opened += 1;
-            let overlaps =
-                |(of, other): &Block| *of == path && other.iter().any(|n| members.binary_search(n).is_ok());
-            if self.blocks.keys().any(overlaps) {
-                self.tangled.insert(path);
-            }
-        }
-        self.blocks.entry(key).or_default().insert(index);
+        let symbols = self.blocks.entry((path, members.to_vec())).or_default();
+        self.opened += usize::from(symbols.is_empty());
+        symbols.insert(index);
     }
 
     fn check(&mut self, path: PathId, rebuilt: Vec<(u64, Vec<u8>)>) {
@@ -161,7 +155,7 @@ impl Harness {
         for (number, bytes) in rebuilt {
             assert_eq!(bytes, plaintext(path, number), "packet {number} of path {path:?}");
         }
-        if self.budget < 1 << 40 || self.opened >= MAX_BLOCKS || self.tangled.contains(&path) {
+        if self.budget < 1 << 40 || self.opened >= MAX_BLOCKS || self.closed.contains(&path) {
             return;
         }
         for ((of, members), symbols) in self.blocks.iter().filter(|((of, _), _)| *of == path) {

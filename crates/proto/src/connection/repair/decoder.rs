@@ -3,12 +3,14 @@
 //!
 //! Repair symbols over the packets of a path wait in [`WaitingBlocks`], combinations of blocks in
 //! [`LinearBlocks`], symbols over windows of a path's packets in [`Windows`]. All rebuild from the
-//! plaintexts that are kept here.
+//! plaintexts that are kept here. Packets may be members of several blocks and windows, so what one
+//! of them rebuilds is told to the others; but for blocks of combinations, since whoever sends these
+//! protects their packets by nothing else.
 //!
 //! # Bounds
 //! Plaintexts and repair symbols together never exceed the budget. What a hostile peer can make us
-//! compute is bounded by the bytes it sends: a block is decoded once at most, and each symbol is
-//! paid for out of a [`Credit`] before anything is done about it.
+//! compute is bounded by the bytes it sends: a block is decoded once at most, each symbol is paid for
+//! out of a [`Credit`] before anything is done about it, and whatever is rebuilt uses one up.
 
 use super::{
     blocks::receiver::{LinearBlocks, RebuiltPacket},
@@ -142,10 +144,46 @@ impl Decoder {
 
     /// Keeps an arrived packet's plaintext, and rebuilds those that it helps to.
     pub(crate) fn on_source(&mut self, path: PathId, number: u64, plaintext: &[u8]) -> Vec<Rebuilt> {
-        self.keep(path, number, plaintext);
+        // What is kept already was rebuilt, and is no news.
+        if !self.keep(path, number, plaintext) {
+            return Vec::new();
+        }
+        let rebuilt = self.tell(path, number, plaintext);
+        self.tell_all(path, rebuilt)
+    }
+
+    /// Takes a repair symbol; `received` tells which packets of the protected path have arrived.
+    pub(crate) fn on_repair(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Vec<Rebuilt> {
+        self.counters.received += 1;
+        let (kept, counters) = self.open();
+        let rebuilt = if repair.scheme == CodeScheme::Window {
+            let rebuilt = kept.windows.take(repair, &kept.sources, counters);
+            self.make_room();
+            self.keep_all(repair.path, rebuilt)
+        } else {
+            match kept.waiting.take(repair, received, &kept.sources, counters) {
+                Taken::Useless => {
+                    counters.wasted += 1;
+                    Vec::new()
+                }
+                Taken::Waits => {
+                    self.make_room();
+                    Vec::new()
+                }
+                Taken::Ready(block) => self.decode(block),
+            }
+        };
+        self.tell_all(repair.path, rebuilt)
+    }
+
+    /// A packet of a path has become known: tells the blocks and the windows that it may be in, and
+    /// rebuilds what they have waited for.
+    fn tell(&mut self, path: PathId, number: u64, plaintext: &[u8]) -> Vec<Rebuilt> {
+        let (kept, counters) = self.open();
+        // All of them before the first is decoded: making room for what that rebuilds may drop others.
+        let ready = kept.waiting.take_ready(path, number, counters);
         let mut rebuilt = Vec::new();
-        let mut from = 0;
-        while let Some(block) = self.next_ready(&mut from, path, number) {
+        for block in ready {
             rebuilt.extend(self.decode(block));
         }
         let (kept, counters) = self.open();
@@ -154,26 +192,16 @@ impl Decoder {
         rebuilt
     }
 
-    fn next_ready(&mut self, from: &mut usize, path: PathId, number: u64) -> Option<WaitingBlock> {
-        let (kept, counters) = self.open();
-        kept.waiting.next_ready(from, path, number, counters)
-    }
-
-    /// Takes a repair symbol; `received` tells which packets of the protected path have arrived.
-    pub(crate) fn on_repair(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Vec<Rebuilt> {
-        self.counters.received += 1;
-        let (kept, counters) = self.open();
-        if repair.scheme == CodeScheme::Window {
-            let rebuilt = kept.windows.take(repair, &kept.sources, counters);
-            self.make_room();
-            return self.keep_all(repair.path, rebuilt);
+    /// What one block or window has rebuilt is news to the others, and so is what they rebuild from
+    /// it. Every packet takes a symbol to be rebuilt, so this ends when those that wait are used up.
+    fn tell_all(&mut self, path: PathId, mut rebuilt: Vec<Rebuilt>) -> Vec<Rebuilt> {
+        let mut told = 0;
+        while let Some((number, plaintext)) = rebuilt.get(told) {
+            let more = self.tell(path, *number, plaintext);
+            rebuilt.extend(more);
+            told += 1;
         }
-        match kept.waiting.take(repair, received, &kept.sources, counters) {
-            Taken::Useless => counters.wasted += 1,
-            Taken::Waits => self.make_room(),
-            Taken::Ready(block) => return self.decode(block),
-        }
-        Vec::new()
+        rebuilt
     }
 
     fn decode(&mut self, block: WaitingBlock) -> Vec<Rebuilt> {
@@ -235,9 +263,11 @@ impl Decoder {
 
     // ---- memory
 
-    fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) {
-        self.open().0.sources.keep(path, number, plaintext);
+    /// False if the packet's plaintext is kept already.
+    fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) -> bool {
+        let is_new = self.open().0.sources.keep(path, number, plaintext);
         self.make_room();
+        is_new
     }
 
     /// Keeps to the budget: the oldest plaintexts go first, but for those that a block of scheme 2
@@ -292,13 +322,18 @@ mod tests {
     use super::*;
     use crate::wire::{CodeScheme, Frame, Frames, RepairHeader, Runs};
 
-    /// REPAIR number 0 of `members`, the XOR of `sources`.
-    fn repair_frame(members: &[u64], sources: &[&[u8]]) -> Vec<u8> {
+    /// REPAIR number 0 of `members`, whose plaintexts are `sources`; of a block it is their XOR.
+    fn symbol_frame(scheme: CodeScheme, members: &[u64], sources: &[&[u8]]) -> Vec<u8> {
         let mut symbol = vec![0; fec::symbol_len(sources)];
-        fec::xor::encode(sources, &mut symbol).unwrap();
+        if scheme == CodeScheme::Window {
+            let numbered: Vec<(u64, &[u8])> = members.iter().copied().zip(sources.iter().copied()).collect();
+            fec::window::encode(&numbered, 0, &mut symbol).unwrap();
+        } else {
+            fec::xor::encode(sources, &mut symbol).unwrap();
+        }
         let header = RepairHeader {
             path: PathId::ZERO,
-            scheme: CodeScheme::ReedSolomon,
+            scheme,
             repair_count: 1,
             symbol_id: 0,
             symbol_len: symbol.len(),
@@ -307,6 +342,10 @@ mod tests {
         header.encode(Runs::new(members.iter().copied()), &mut frame);
         frame.extend_from_slice(&symbol);
         frame
+    }
+
+    fn repair_frame(members: &[u64], sources: &[&[u8]]) -> Vec<u8> {
+        symbol_frame(CodeScheme::ReedSolomon, members, sources)
     }
 
     fn receive(decoder: &mut Decoder, frame: &[u8]) -> Vec<Rebuilt> {
@@ -326,6 +365,40 @@ mod tests {
         let rebuilt = receive(&mut decoder, &repair_frame(&[10, 11], &[&new, &lost]));
         assert_eq!(rebuilt, [(11, lost.to_vec())]);
         assert!(decoder.memory() <= 3_600);
+    }
+
+    /// One symbol waits for either of two packets, and the next rebuilds one of them, whatever the codes:
+    /// then the first rebuilds the other.
+    #[test]
+    fn what_is_rebuilt_by_one_symbol_is_told_to_those_that_wait() {
+        const SCHEMES: [CodeScheme; 2] = [CodeScheme::ReedSolomon, CodeScheme::Window];
+        let (zero, one, two) = ([1; 100], [2; 200], [3; 300]);
+        for (waits, comes) in SCHEMES.into_iter().flat_map(|a| SCHEMES.map(|b| (a, b))) {
+            let mut decoder = Decoder::new(100_000, 128);
+            decoder.on_source(PathId::ZERO, 0, &zero);
+            let waiting = symbol_frame(waits, &[1, 2], &[&one, &two]);
+            assert!(receive(&mut decoder, &waiting).is_empty());
+            let coming = symbol_frame(comes, &[0, 1], &[&zero, &one]);
+            let mut rebuilt = receive(&mut decoder, &coming);
+            rebuilt.sort_unstable();
+            assert_eq!(rebuilt, [(1, one.to_vec()), (2, two.to_vec())], "{waits:?} {comes:?}");
+            let counters = decoder.counters();
+            assert_eq!((counters.used, counters.wasted, counters.rebuilt), (2, 0, 2));
+        }
+    }
+
+    /// Each block lacks what the one before it rebuilds, and one packet sets them all off.
+    #[test]
+    fn a_chain_of_blocks_is_rebuilt_to_its_end() {
+        let mut decoder = Decoder::new(1_000_000, 128);
+        let plaintext = |number: u64| vec![number as u8; 100 + number as usize];
+        for number in (0..20).rev() {
+            let frame = repair_frame(&[number, number + 1], &[&plaintext(number), &plaintext(number + 1)]);
+            assert!(receive(&mut decoder, &frame).is_empty());
+        }
+        let rebuilt = decoder.on_source(PathId::ZERO, 0, &plaintext(0));
+        let expected: Vec<Rebuilt> = (1..=20).map(|number| (number, plaintext(number))).collect();
+        assert_eq!(rebuilt, expected);
     }
 
     #[test]

@@ -115,19 +115,19 @@ impl SourceLog {
         self.moved
     }
 
-    /// Appends a plaintext unless the packet has one already.
-    pub(super) fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) {
-        self.keep_pinned(path, number, plaintext, 0);
+    /// Appends a plaintext unless the packet has one already; then the answer is false.
+    pub(super) fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) -> bool {
+        self.keep_pinned(path, number, plaintext, 0)
     }
 
-    fn keep_pinned(&mut self, path: PathId, number: u64, plaintext: &[u8], pins: u16) {
+    fn keep_pinned(&mut self, path: PathId, number: u64, plaintext: &[u8], pins: u16) -> bool {
         let places = self.index.get_or_default(path);
         let after = match places.back() {
             Some(last) if last.number >= number => places.partition_point(|p| p.number < number),
             _ => places.len(),
         };
         if places.get(after).is_some_and(|p| p.number == number) {
-            return;
+            return false;
         }
         let full = |slab: &Slab| slab.bytes.len() + plaintext.len() > slab.bytes.capacity();
         if self.slabs.back().is_none_or(full) {
@@ -145,6 +145,7 @@ impl SourceLog {
         slab.bytes.extend_from_slice(plaintext);
         slab.packets.push((path, number));
         self.memory += ENTRY_OVERHEAD as u64;
+        true
     }
 
     /// The plaintext of a packet, if it is still kept.
@@ -342,7 +343,7 @@ mod tests {
     #[test]
     fn all_goes_at_once_unless_a_block_relies_on_some() {
         let mut log = SourceLog::new(1 << 20);
-        (0..9).for_each(|number| log.keep(PathId(1), number, &[number as u8; 500]));
+        (0..9).for_each(|number| _ = log.keep(PathId(1), number, &[number as u8; 500]));
         log.pin(PathId(1), 4);
         log.clear();
         assert!(log.get(PathId(1), 3).is_some());

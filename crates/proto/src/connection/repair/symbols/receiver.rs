@@ -93,31 +93,31 @@ impl WaitingBlocks {
         self.blocks.iter().map(WaitingBlock::bytes).sum()
     }
 
-    /// A packet has arrived: the next block at or after place `from` that can be decoded by it.
-    /// Blocks of which nothing is missing any more are dropped on the way.
-    pub(crate) fn next_ready(
+    /// A packet has arrived or was rebuilt: takes out the blocks that can be decoded by it, the oldest
+    /// first. Those of which nothing is missing any more are dropped.
+    pub(crate) fn take_ready(
         &mut self,
-        from: &mut usize,
         path: PathId,
         number: u64,
         counters: &mut Counters,
-    ) -> Option<WaitingBlock> {
-        while *from < self.blocks.len() {
-            let block = &mut self.blocks[*from];
+    ) -> Vec<WaitingBlock> {
+        let (mut ready, mut at) = (Vec::new(), 0);
+        while at < self.blocks.len() {
+            let block = &mut self.blocks[at];
             if !block.has_member(path, number) {
-                *from += 1;
+                at += 1;
                 continue;
             }
             block.missing = block.missing.saturating_sub(1);
             if block.missing == 0 {
-                self.drop_block(*from, counters);
+                self.drop_block(at, counters);
             } else if block.is_ready() {
-                return self.remove(*from);
+                ready.extend(self.remove(at));
             } else {
-                *from += 1;
+                at += 1;
             }
         }
-        None
+        ready
     }
 
     /// Takes a repair symbol; `received` tells which packets of the protected path have arrived,
