@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use proto::{
     PathId, TransportErrorCode,
-    wire::{CodeScheme, CombinationHeader, Frame, PacketKind, RepairHeader},
+    wire::{CodeScheme, CombinationHeader, Frame, PacketKind, RepairHeader, encode_recovered},
 };
 
 use crate::siege::{Siege, config, frames};
@@ -179,6 +179,31 @@ fn windows_cost_what_their_bytes_pay_for() {
         assert!(sent == 10_000 && siege.victim().stats().repair_symbols_refused > 1_000);
         siege.assert_memory(config.repair.decoder_memory as usize * 2 + (256 << 10));
     }
+}
+
+/// RECOVERED frames of ten bytes that name 256 packets each: those that are looked at use up the credit,
+/// so that none is left for a symbol.
+#[test]
+fn news_of_rebuilt_packets_costs_what_its_bytes_pay_for() {
+    let mut siege = Siege::of_server(&config());
+    // The victim has acknowledged as many.
+    while siege.victim().next_packet_number_for_fuzzing(PathId::ZERO) < 256 {
+        sources(&mut siege, 100, 4);
+    }
+    let mut claims = Vec::new();
+    for _ in 0..100 {
+        encode_recovered(PathId::ZERO, [0..=255].into_iter(), &mut claims);
+    }
+    for _ in 0..20 {
+        siege.send(&claims);
+        siege.hear();
+    }
+    let mut symbol = Vec::new();
+    repair(&mut symbol, 1_000_000..=1_000_127, 0, &[7; 1_000]);
+    siege.send(&symbol);
+    siege.hear();
+    siege.assert_open();
+    assert_eq!(siege.victim().stats().repair_symbols_refused, 1);
 }
 
 /// A window of packets that lie too far apart, FRAME_ENCODING_ERROR; one of packets that were never

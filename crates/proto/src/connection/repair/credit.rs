@@ -3,11 +3,15 @@
 //! A REPAIR frame of sixty bytes may name a hundred packets, and one of a full packet makes as many
 //! of them be multiplied and added. Honest symbols are a part of what arrives, so that a credit for
 //! every byte that arrives never runs out for them; for whoever sends nothing else, it bounds what
-//! a byte of theirs costs us (docs/wire-format.md).
+//! a byte of theirs costs us (docs/wire-format.md). The same holds for RECOVERED, ten bytes of which
+//! name 256 packets.
 
 /// What looking up a member costs, in bytes multiplied and added. It happens twice: when a symbol
 /// comes, and when its block is decoded.
 pub(super) const LOOKUP: u64 = 64;
+/// What it costs to deal with a packet that the peer says it has rebuilt: it is looked up in the
+/// records, among the losses, in blocks and with the datagrams that have deadlines.
+const NEWS: u64 = 4 * LOOKUP;
 /// Credit that is saved up at most, and that a connection starts with: a hundred symbols over the
 /// largest blocks, should every packet that they protect have been lost.
 const LARGEST: u64 = 32 << 20;
@@ -36,7 +40,15 @@ impl Credit {
     /// Pays for a symbol of `len` bytes over so many members, whatever it may come to cost;
     /// `coefficients` are those that an equation over them has. False if the credit is used up.
     pub(super) fn spend(&mut self, members: u64, len: usize, coefficients: u64) -> bool {
-        let cost = members * (len as u64 + 2 * LOOKUP + coefficients);
+        self.pay(members * (len as u64 + 2 * LOOKUP + coefficients))
+    }
+
+    /// Pays for news of so many packets. False if the credit is used up.
+    pub(super) fn spend_on_news(&mut self, packets: u64) -> bool {
+        self.pay(packets * NEWS)
+    }
+
+    fn pay(&mut self, cost: u64) -> bool {
         let paid = self.left >= cost;
         if paid {
             self.left -= cost;
@@ -79,6 +91,17 @@ mod tests {
         for _ in 0..10_000 {
             credit.earn(3 * 1_240);
             assert!(credit.spend(2 * (members + 12), 1_202, 0));
+        }
+    }
+
+    /// Half of all packets are lost and rebuilt by the peer, whose ACKs for two packets each are all that
+    /// we hear: what it has rebuilt is always paid for.
+    #[test]
+    fn honest_news_is_always_paid_for() {
+        let mut credit = Credit::new(1);
+        for _ in 0..100_000 {
+            credit.earn(40);
+            assert!(credit.spend_on_news(2));
         }
     }
 

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     path::received::ReceivedPackets,
-    wire::{CodeScheme, Combination, PathId, Repair},
+    wire::{CodeScheme, Combination, PathId, Recovered, Repair},
 };
 
 /// Received plaintexts and waiting blocks of one connection.
@@ -129,6 +129,11 @@ impl Decoder {
         let members = frame.members.packet_count();
         let paid = self.credit.spend(members, frame.symbol.len(), members / 2);
         self.count_unless(paid)
+    }
+
+    /// The same for a RECOVERED, which is no symbol.
+    pub(crate) fn admits_recovered(&mut self, frame: &Recovered<'_>) -> bool {
+        self.credit.spend_on_news(frame.packets.packet_count())
     }
 
     fn count_unless(&mut self, paid: bool) -> bool {

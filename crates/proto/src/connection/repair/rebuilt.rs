@@ -67,6 +67,10 @@ impl Connection {
             let reason = "RECOVERED for a packet that was never sent";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
+        // Like one that was lost: what it tells of is sent again.
+        if !self.repair.decoder.admits_recovered(recovered) {
+            return Ok(());
+        }
         for number in recovered.packets.packets() {
             self.on_timed_mended(now, recovered.path, number);
             let Some(path) = self.paths.get_mut(&recovered.path) else { break };
