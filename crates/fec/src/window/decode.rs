@@ -1,5 +1,7 @@
 //! Solving for lost sources, symbol by symbol.
 
+use std::cmp::Ordering;
+
 use gf256::{Kernels, field};
 
 use super::{SPAN, coefficient};
@@ -18,7 +20,8 @@ const MAX_TERMS: usize = SPAN as usize;
 /// window reaches back to it. So is one that comes to have more than [`SPAN`] sources.
 ///
 /// Cost of a symbol: one pass over the known sources of its window, and two multiplications of a
-/// symbol for every equation held. Of a source: as many for those that have it.
+/// symbol and of an equation's coefficients, one by one, for every equation held. Of a source: as many
+/// for those that have it.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     most: usize,
@@ -48,14 +51,19 @@ impl Equation {
             return;
         }
         let mut sum = Vec::with_capacity(self.terms.len() + other.terms.len());
-        let (mut ours, mut theirs) = (self.terms.iter().peekable(), other.terms.iter().peekable());
-        loop {
-            let (ours_next, theirs_next) = (ours.peek().map(|t| t.0), theirs.peek().map(|t| t.0));
-            let Some(number) = ours_next.into_iter().chain(theirs_next).min() else { break };
-            let a = ours.next_if(|t| t.0 == number).map_or(0, |t| t.1);
-            let b = theirs.next_if(|t| t.0 == number).map_or(0, |t| field::mul(t.1, factor));
-            sum.extend((field::add(a, b) != 0).then_some((number, field::add(a, b))));
+        let (mut ours, mut theirs) = (&self.terms[..], &other.terms[..]);
+        while let (Some(&(n, a)), Some(&(m, b))) = (ours.first(), theirs.first()) {
+            let b = field::mul(b, factor);
+            match n.cmp(&m) {
+                Ordering::Less => sum.push((n, a)),
+                Ordering::Greater => sum.push((m, b)),
+                Ordering::Equal => sum.extend((a != b).then_some((n, field::add(a, b)))),
+            }
+            ours = &ours[usize::from(n <= m)..];
+            theirs = &theirs[usize::from(m <= n)..];
         }
+        sum.extend_from_slice(ours);
+        sum.extend(theirs.iter().map(|&(m, b)| (m, field::mul(b, factor))));
         self.terms = sum;
         if self.symbol.len() < other.symbol.len() {
             self.symbol.resize(other.symbol.len(), 0);
@@ -170,6 +178,11 @@ impl Decoder {
     /// How many equations are held.
     pub fn equations(&self) -> usize {
         self.equations.len()
+    }
+
+    /// How many sources these have, each counted as often as it occurs.
+    pub fn terms(&self) -> usize {
+        self.equations.iter().map(|held| held.terms.len()).sum()
     }
 
     /// Bytes of the longest symbol held.

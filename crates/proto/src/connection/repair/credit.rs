@@ -18,6 +18,10 @@ const LARGEST: u64 = 32 << 20;
 /// Credit for a received byte, at least.
 const LEAST_PER_BYTE: u64 = 32;
 
+/// What it costs to add up the coefficients of one source in two equations of windows, whose sources
+/// are not the same and have to be merged.
+const TERM: u64 = LOOKUP / 4;
+
 /// Work that the peer's bytes have paid for, in bytes multiplied and added.
 #[derive(Debug)]
 pub(super) struct Credit {
@@ -41,6 +45,20 @@ impl Credit {
     /// `coefficients` are those that an equation over them has. False if the credit is used up.
     pub(super) fn spend(&mut self, members: u64, len: usize, coefficients: u64) -> bool {
         self.pay(members * (len as u64 + 2 * LOOKUP + coefficients))
+    }
+
+    /// Pays for a symbol over a window of so many members, where `equations` with so many `terms`
+    /// together are held; `len` is the length of the longest symbol. Its packets are subtracted now or
+    /// once they arrive, and it is reduced by all equations, and they by it: their bytes, or, where
+    /// these are few, their coefficients.
+    pub(super) fn spend_on_window(
+        &mut self,
+        members: u64,
+        len: usize,
+        (equations, terms): (u64, u64),
+    ) -> bool {
+        let bytes = 2 * (members + equations) * (len as u64 + 2 * LOOKUP);
+        self.pay(bytes.max(4 * terms * TERM))
     }
 
     /// Pays for news of so many packets. False if the credit is used up.
@@ -90,8 +108,23 @@ mod tests {
         let mut credit = Credit::new(128);
         for _ in 0..10_000 {
             credit.earn(3 * 1_240);
-            assert!(credit.spend(2 * (members + 12), 1_202, 0));
+            assert!(credit.spend_on_window(members, 1_202, (12, 12 * 13)));
         }
+    }
+
+    /// Equations over all that a window can have, of symbols of next to no bytes: each of these costs two
+    /// dozen thousand coefficients. At ten nanoseconds for a byte, two and a half are allowed for each.
+    #[test]
+    fn long_equations_of_short_symbols_are_paid_for() {
+        let mut credit = Credit::new(128);
+        let held = (32, 32 * fec::window::SPAN);
+        let mut paid = 0;
+        for _ in 0..1_000_000 {
+            credit.earn(60);
+            paid += u64::from(credit.spend_on_window(2, 6, held));
+        }
+        let (coefficients, bytes) = (paid * 4 * held.1, 1_000_000 * 60 + LARGEST / 64);
+        assert!(coefficients * 5 / 2 <= 10 * bytes, "{paid}");
     }
 
     /// Half of all packets are lost and rebuilt by the peer, whose ACKs for two packets each are all that

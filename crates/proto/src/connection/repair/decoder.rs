@@ -116,11 +116,12 @@ impl Decoder {
     /// Pays for a REPAIR frame. If the credit is used up, it counts as received and wasted, and
     /// nothing is to be done about it.
     pub(crate) fn admits_repair(&mut self, repair: &Repair<'_>) -> bool {
-        let (members, len) = match repair.scheme {
-            CodeScheme::Window => self.open().0.windows.price(repair),
-            _ => (repair.members.packet_count(), repair.symbol.len()),
+        let (members, len) = (repair.members.packet_count(), repair.symbol.len());
+        let paid = match (&self.kept, repair.scheme) {
+            (Some(kept), CodeScheme::Window) => kept.windows.pay(repair, &mut self.credit),
+            (None, CodeScheme::Window) => self.credit.spend_on_window(members, len, (0, 0)),
+            _ => self.credit.spend(members, len, 0),
         };
-        let paid = self.credit.spend(members, len, 0);
         self.count_unless(paid)
     }
 

@@ -9,7 +9,11 @@ use fec::window;
 use super::receiver::Rebuilt;
 use crate::{
     by_path::ByPath,
-    connection::repair::{counters::Counters, credit::LOOKUP, source_log::SourceLog},
+    connection::repair::{
+        counters::Counters,
+        credit::{Credit, LOOKUP},
+        source_log::SourceLog,
+    },
     wire::{PathId, Repair},
 };
 
@@ -35,12 +39,12 @@ impl Windows {
         self.paths.values().map(|decoder| decoder.memory() as u64).sum()
     }
 
-    /// What a symbol is to be paid for as: over how many members, of which length. Its packets are
-    /// subtracted now or once they arrive, and it is reduced by all equations held, and they by it.
-    pub(crate) fn price(&self, repair: &Repair<'_>) -> (u64, usize) {
+    /// Pays for a symbol. False if the credit is used up.
+    pub(crate) fn pay(&self, repair: &Repair<'_>, credit: &mut Credit) -> bool {
         let held = self.paths.get(&repair.path);
-        let (equations, longest) = held.map_or((0, 0), |d| (d.equations() as u64, d.longest()));
-        (2 * (repair.members.packet_count() + equations), longest.max(repair.symbol.len()))
+        let equations = held.map_or((0, 0), |d| (d.equations() as u64, d.terms() as u64));
+        let longest = held.map_or(0, |d| d.longest()).max(repair.symbol.len());
+        credit.spend_on_window(repair.members.packet_count(), longest, equations)
     }
 
     /// Takes a symbol; `sources` are the packets that are kept.
