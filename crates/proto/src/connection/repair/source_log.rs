@@ -2,7 +2,9 @@
 //!
 //! Packets arrive by the hundred thousand a second and few of them are ever needed to decode, so
 //! keeping one must cost no more than copying it: plaintexts are appended to the newest slab, and
-//! the oldest slab is given up as a whole.
+//! the oldest slab is given up as a whole. In whatever order a peer numbers its packets, it moves
+//! little of the index: what goes from the middle leaves its place behind, until half of them are
+//! such, and what would have to come into the middle of a long one is not kept.
 
 use std::collections::VecDeque;
 
@@ -14,6 +16,9 @@ const SLAB_SIZES: core::ops::RangeInclusive<usize> = 1 << 10..=64 << 10;
 /// What keeping a plaintext costs beyond its bytes: its places in a slab's list and in its path's
 /// index.
 const ENTRY_OVERHEAD: usize = 64;
+
+/// Places of a path's index that are moved at most for a packet that comes late.
+const MAX_SHIFT: usize = 4_096;
 
 /// A piece of the log.
 #[derive(Default)]
@@ -34,6 +39,7 @@ struct Place {
     number: u64,
     /// Slabs are counted from the first that there ever was.
     slab: u64,
+    /// [`GONE`] if the slab was given up.
     at: u32,
     /// A packet's payload is shorter than a datagram.
     len: u16,
@@ -41,9 +47,69 @@ struct Place {
     pins: u16,
 }
 
+/// The place of a plaintext that is kept no more.
+const GONE: u32 = u32::MAX;
+
 impl Place {
+    fn is_gone(&self) -> bool {
+        self.at == GONE
+    }
+
     fn memory(&self) -> u64 {
         usize::from(self.len) as u64 + ENTRY_OVERHEAD as u64
+    }
+}
+
+/// Where the plaintexts of a path are.
+#[derive(Default)]
+struct Index {
+    /// By ascending packet number.
+    places: VecDeque<Place>,
+    /// How many of them are of plaintexts that are gone.
+    gone: usize,
+}
+
+impl Index {
+    fn find(&self, number: u64) -> Option<usize> {
+        self.places.binary_search_by_key(&number, |p| p.number).ok()
+    }
+
+    /// Where a packet is, or would have to be.
+    fn place_of(&self, number: u64) -> usize {
+        match self.places.back() {
+            Some(last) if last.number >= number => self.places.partition_point(|p| p.number < number),
+            _ => self.places.len(),
+        }
+    }
+
+    /// A packet's plaintext goes with its slab. Returns where it was if blocks rely on it.
+    fn on_gone(&mut self, number: u64, slab: u64) -> Option<Place> {
+        let at = self.find(number)?;
+        let before = self.places[at];
+        if before.slab != slab || before.is_gone() {
+            return None;
+        }
+        self.places[at].at = GONE;
+        self.gone += 1;
+        (before.pins > 0).then_some(before)
+    }
+
+    /// A packet's plaintext that was gone is kept again.
+    fn on_back(&mut self, at: usize, place: Place) {
+        self.places[at] = place;
+        self.gone -= 1;
+    }
+
+    /// Forgets what is gone: the oldest, and the rest once it is half of all.
+    fn tidy(&mut self) {
+        while self.places.front().is_some_and(Place::is_gone) {
+            self.places.pop_front();
+            self.gone -= 1;
+        }
+        if self.gone * 2 > self.places.len() {
+            self.places.retain(|place| !place.is_gone());
+            self.gone = 0;
+        }
     }
 }
 
@@ -53,8 +119,7 @@ pub(super) struct SourceLog {
     slabs: VecDeque<Slab>,
     /// How many slabs have been given up.
     gone: u64,
-    /// Of each path, by ascending packet number.
-    index: ByPath<VecDeque<Place>>,
+    index: ByPath<Index>,
     memory: u64,
     /// Bytes of plaintexts that blocks rely on.
     pinned: u64,
@@ -115,20 +180,31 @@ impl SourceLog {
         self.moved
     }
 
-    /// Appends a plaintext unless the packet has one already; then the answer is false.
+    /// Appends a plaintext unless the packet has one already; then the answer is false. One that comes
+    /// very late counts as kept and given up.
     pub(super) fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) -> bool {
-        self.keep_pinned(path, number, plaintext, 0)
-    }
-
-    fn keep_pinned(&mut self, path: PathId, number: u64, plaintext: &[u8], pins: u16) -> bool {
-        let places = self.index.get_or_default(path);
-        let after = match places.back() {
-            Some(last) if last.number >= number => places.partition_point(|p| p.number < number),
-            _ => places.len(),
-        };
-        if places.get(after).is_some_and(|p| p.number == number) {
+        let index = self.index.get_or_default(path);
+        let (at, len) = (index.place_of(number), index.places.len());
+        let known = index.places.get(at).filter(|place| place.number == number);
+        let was_gone = known.is_some_and(Place::is_gone);
+        if known.is_some() && !was_gone {
             return false;
         }
+        if !was_gone && at.min(len - at) > MAX_SHIFT {
+            return true;
+        }
+        let place = self.append(path, number, plaintext, 0);
+        let index = self.index.get_or_default(path);
+        if was_gone {
+            index.on_back(at, place);
+        } else {
+            index.places.insert(at, place);
+        }
+        true
+    }
+
+    /// Appends a plaintext to the newest slab, or to a new one.
+    fn append(&mut self, path: PathId, number: u64, plaintext: &[u8], pins: u16) -> Place {
         let full = |slab: &Slab| slab.bytes.len() + plaintext.len() > slab.bytes.capacity();
         if self.slabs.back().is_none_or(full) {
             let size =
@@ -140,18 +216,19 @@ impl SourceLog {
         let slab_number = self.gone + self.slabs.len() as u64 - 1;
         let slab = self.slabs.back_mut().expect("there is one with room");
         let (at, len) = (slab.bytes.len() as u32, plaintext.len() as u16);
-        let place = Place { number, slab: slab_number, at, len, pins };
-        places.insert(after, place);
         slab.bytes.extend_from_slice(plaintext);
         slab.packets.push((path, number));
         self.memory += ENTRY_OVERHEAD as u64;
-        true
+        Place { number, slab: slab_number, at, len, pins }
     }
 
     /// The plaintext of a packet, if it is still kept.
     pub(super) fn get(&self, path: PathId, number: u64) -> Option<&[u8]> {
-        let places = self.index.get(&path)?;
-        let place = places[places.binary_search_by_key(&number, |p| p.number).ok()?];
+        let index = self.index.get(&path)?;
+        let place = index.places[index.find(number)?];
+        if place.is_gone() {
+            return None;
+        }
         let slab = self.slabs.get((place.slab - self.gone) as usize)?;
         slab.bytes.get(place.at as usize..place.at as usize + usize::from(place.len))
     }
@@ -159,7 +236,7 @@ impl SourceLog {
     /// For looking up a path's packets in ascending order, each search beginning where the last one
     /// ended.
     pub(super) fn walk(&self, path: PathId) -> Walk<'_> {
-        Walk { places: self.index.get(&path), at: 0 }
+        Walk { places: self.index.get(&path).map(|index| &index.places), at: 0 }
     }
 
     /// A block relies on a packet. What is not kept is left alone.
@@ -181,9 +258,9 @@ impl SourceLog {
     }
 
     fn place_mut(&mut self, path: PathId, number: u64) -> Option<&mut Place> {
-        let places = self.index.get_mut(&path)?;
-        let at = places.binary_search_by_key(&number, |p| p.number).ok()?;
-        places.get_mut(at)
+        let index = self.index.get_mut(&path)?;
+        let at = index.find(number)?;
+        index.places.get_mut(at).filter(|place| !place.is_gone())
     }
 
     /// How many slabs there are.
@@ -198,21 +275,21 @@ impl SourceLog {
         self.memory -= slab.memory();
         let mut kept = Vec::new();
         for (path, number) in slab.packets.drain(..) {
-            let Some(places) = self.index.get_mut(&path) else { continue };
-            if let Ok(at) = places.binary_search_by_key(&number, |p| p.number)
-                && places[at].slab == self.gone
-                && let Some(place) = places.remove(at)
-                && place.pins > 0
-            {
-                kept.push((path, number, place));
-            }
+            let Some(index) = self.index.get_mut(&path) else { continue };
+            kept.extend(index.on_gone(number, self.gone).map(|place| (path, place)));
         }
         self.gone += 1;
-        for (path, number, place) in kept {
+        for (path, place) in kept {
             self.moved += u64::from(place.len);
             let bytes = &slab.bytes[place.at as usize..place.at as usize + usize::from(place.len)];
-            self.keep_pinned(path, number, bytes, place.pins);
+            let again = self.append(path, place.number, bytes, place.pins);
+            if let Some(index) = self.index.get_mut(&path)
+                && let Some(at) = index.find(place.number)
+            {
+                index.on_back(at, again);
+            }
         }
+        self.index.values_mut().for_each(Index::tidy);
         self.spare = Some(slab);
         true
     }
@@ -229,7 +306,7 @@ impl SourceLog {
 
     /// Forgets a path's packets. Their bytes go with their slabs.
     pub(super) fn forget_path(&mut self, path: PathId) {
-        let places = self.index.remove(&path).unwrap_or_default();
+        let Index { places, .. } = self.index.remove(&path).unwrap_or_default();
         self.pinned -= places.iter().filter(|p| p.pins > 0).map(Place::memory).sum::<u64>();
     }
 }
@@ -259,7 +336,7 @@ impl Walk<'_> {
             }
             self.at = low;
         }
-        places.get(self.at).is_some_and(|p| p.number == number)
+        places.get(self.at).is_some_and(|p| p.number == number && !p.is_gone())
     }
 }
 
@@ -338,6 +415,39 @@ mod tests {
         assert!(log.evict_oldest());
         assert!(log.get(PathId(1), 7).is_none() && log.get(PathId(1), 8).is_some());
         assert_eq!(log.get(PathId(1), 199), Some(&[2; 1_400][..]));
+    }
+
+    /// Numbers that go from the middle outwards: the oldest packets are in the middle of the index.
+    #[test]
+    fn what_goes_from_the_middle_moves_nothing() {
+        let mut log = SourceLog::new(1 << 20);
+        for step in 0..2_000 {
+            log.keep(PathId(1), 10_000 - step, &[1; 100]);
+            log.keep(PathId(1), 10_001 + step, &[2; 100]);
+        }
+        assert!(log.evict_oldest());
+        let index = log.index.get(&PathId(1)).unwrap();
+        assert!(index.gone > 0 && index.places.len() == 4_000, "{} are gone", index.gone);
+        assert!(log.get(PathId(1), 10_000).is_none() && !log.walk(PathId(1)).has(10_001));
+        assert_eq!(log.get(PathId(1), 8_001), Some(&[1; 100][..]));
+        assert!(log.keep(PathId(1), 10_000, &[3; 100]), "it comes again");
+        assert_eq!(log.get(PathId(1), 10_000), Some(&[3; 100][..]));
+        while log.slabs() > 1 {
+            log.evict_oldest();
+            let index = log.index.get(&PathId(1)).unwrap();
+            assert!(2 * index.gone <= index.places.len());
+        }
+        log.evict_oldest();
+        assert!(log.index.get(&PathId(1)).is_some_and(|index| index.places.is_empty() && index.gone == 0));
+    }
+
+    #[test]
+    fn what_comes_into_the_middle_of_thousands_is_not_kept() {
+        let mut log = SourceLog::new(64 << 20);
+        let many = MAX_SHIFT as u64 + 10;
+        (0..many).chain(2 * many..3 * many).for_each(|number| _ = log.keep(PathId(1), number, &[1; 4]));
+        assert!(log.keep(PathId(1), many, &[2; 4]), "as if it were given up at once");
+        assert_eq!((log.get(PathId(1), many), log.get(PathId(1), many - 1)), (None, Some(&[1; 4][..])));
     }
 
     #[test]
