@@ -5,8 +5,8 @@ mod common;
 
 use common::{Pair, SERVER, addr};
 use mendpath_proto::{
-    ConnectionError, Dir, Event, NetworkPath, PathEvent, RecoveryKind, RepairConfig, StreamEvent,
-    TransportConfig,
+    ConnectionError, DatagramOptions, Dir, Event, NetworkPath, PathEvent, PathId, PathStatus, RecoveryKind,
+    RepairConfig, StreamEvent, TransportConfig,
 };
 use units::{Duration, Instant};
 
@@ -74,6 +74,33 @@ fn data_moves_off_a_dead_path() {
     pair.lose = Box::new(|_, path| path.local.port() == 1 || path.remote.port() == 1);
     pair.run(Duration::from_secs(3));
     pair.transfer(1_000_000, Duration::from_secs(3));
+}
+
+/// What a path has lost is known to be lost once the path is closed, and still of use.
+#[test]
+fn datagrams_in_time_move_off_a_path_that_is_closed() {
+    let mut pair = Pair::new(TransportConfig::default());
+    pair.connect();
+    let second = pair.open_path(2);
+    pair.transfer(100_000, Duration::from_secs(10));
+    pair.client().set_path_status(PathId(0), PathStatus::Backup).unwrap();
+    pair.run(Duration::from_millis(100));
+    let sent = pair.client().paths().iter().find(|p| p.id == second).map(|p| p.packets_sent);
+    pair.lose = Box::new(|_, path| path.local.port() == 2);
+    let call = DatagramOptions::new().within(std::time::Duration::from_millis(150));
+    for frame in 0..5 {
+        let now = pair.now;
+        pair.client().send_datagram_with(now, vec![frame; 1_000].into(), call).unwrap();
+    }
+    pair.run(Duration::from_millis(5));
+    let sent_now = pair.client().paths().iter().find(|p| p.id == second).map(|p| p.packets_sent);
+    assert!(sent_now >= sent.map(|sent| sent + 5), "they left on the second path");
+    let now = pair.now;
+    pair.client().close_path(now, second, 0u8.into()).unwrap();
+    pair.run(Duration::from_millis(50));
+    let mut frames: Vec<u8> = std::iter::from_fn(|| pair.server().receive_datagram()).map(|d| d[0]).collect();
+    frames.sort_unstable();
+    assert_eq!(frames, [0, 1, 2, 3, 4]);
 }
 
 #[test]

@@ -355,6 +355,7 @@ impl Connection {
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.close(now, by);
+        self.repair.on_path_closed(id);
         self.path_ids.abandon_codes.insert(id, code);
         self.repair.on_event(now, &RecoveryEvent::PathClosed { path: id });
         self.bottlenecks.forget(id.0);

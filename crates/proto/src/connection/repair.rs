@@ -133,6 +133,13 @@ impl Repair {
         self.in_time.on_lost((path, number));
     }
 
+    /// A path is closed: what it has not delivered of datagrams with deadlines is repaired over others.
+    pub(super) fn on_path_closed(&mut self, path: PathId) {
+        if self.follows_datagrams() {
+            self.in_time.on_path_closed(path);
+        }
+    }
+
     /// Whether the scheme sees to it that datagrams arrive before their deadlines.
     pub(super) fn follows_datagrams(&self) -> bool {
         self.policy.keeps_deadlines().is_some()

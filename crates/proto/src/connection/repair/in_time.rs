@@ -9,7 +9,10 @@
 mod books;
 mod stream;
 
-use recovery::in_time::{self, AtRisk, Attend, Plan, Way};
+use recovery::{
+    gilbert::Gilbert,
+    in_time::{self, AtRisk, Attend, Plan, Way},
+};
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
@@ -181,7 +184,8 @@ impl Connection {
         snapshots: &[PathSnapshot],
     ) {
         let packets = || names.iter().filter_map(|name| self.repair.in_time.get(*name));
-        let Some(own) = snapshots.iter().find(|path| path.id == of) else { return };
+        // Of a path that is closed everything is lost, and there is nothing to expect of it.
+        let own = snapshots.iter().find(|path| path.id == of);
         let silent = packets().any(|packet| packet.fate == Fate::Silent);
         let ways = self.ways(now, of, silent, snapshots);
         let only: SmallVec<[Way; 4]> = ways.iter().map(|(_, way)| *way).collect();
@@ -194,7 +198,7 @@ impl Connection {
             deadline,
             lost: lost as u16,
             in_flight: in_flight as u16,
-            loss: own.history.model(),
+            loss: own.map_or_else(Gilbert::lossless, |own| own.history.model()),
             decodes,
         };
         let (way, symbols, interval) = match in_time::plan(now, &risk, &only, target) {
@@ -205,6 +209,8 @@ impl Connection {
             }
             Plan::TooLate => return,
         };
+        // The peer soon forgets a path that is closed, and does not rebuild its packets any more.
+        let interval = if own.is_some() { interval } else { Duration::ZERO };
         let members: Vec<Name> = names
             .iter()
             .copied()

@@ -145,6 +145,11 @@ impl BooksIfAny {
         self.0.iter_mut().for_each(|books| books.rest());
     }
 
+    /// A path is closed.
+    pub(in crate::connection::repair) fn on_path_closed(&mut self, path: PathId) {
+        self.0.iter_mut().for_each(|books| books.on_path_closed(path));
+    }
+
     /// A path is gone.
     pub(in crate::connection::repair) fn forget_path(&mut self, path: PathId) {
         self.0.iter_mut().for_each(|books| books.forget_path(path));
@@ -236,6 +241,20 @@ impl Books {
         let before = core::mem::replace(&mut packet.fate, Fate::Lost);
         // Where silence has said so already, repair is under way.
         if before == Fate::Open && packet.attend_at.is_some() {
+            self.attend(name, None);
+            self.ready.insert(name);
+        }
+    }
+
+    /// The path is closed, and what it has not delivered will not come: that is decided about at the
+    /// next opportunity.
+    fn on_path_closed(&mut self, path: PathId) {
+        self.streams.remove(&path);
+        let of_path = self.packets.range((path, 0)..=(path, u64::MAX));
+        let open: Vec<Name> =
+            of_path.filter(|(_, packet)| packet.fate == Fate::Open).map(|(name, _)| *name).collect();
+        for name in open {
+            self.packets.entry(name).and_modify(|packet| packet.fate = Fate::Lost);
             self.attend(name, None);
             self.ready.insert(name);
         }
@@ -398,6 +417,18 @@ mod tests {
         books.ready.clear();
         books.on_lost((PATH, 0));
         assert!(books.ready.is_empty(), "silence has said so already");
+    }
+
+    #[test]
+    fn what_a_closed_path_has_not_delivered_is_lost() {
+        let mut books = books(3);
+        books.insert((PathId(2), 0), packet(1), Some(at(70)));
+        books.attend((PATH, 1), None);
+        books.on_arrived((PATH, 2), at(20), false);
+        books.on_path_closed(PATH);
+        assert_eq!(books.ready, BTreeSet::from([(PATH, 0), (PATH, 1)]));
+        assert_eq!(books.get((PATH, 1)).unwrap().fate, Fate::Lost);
+        assert_eq!(books.deadline(), Some(at(70)), "of the other path");
     }
 
     #[test]
