@@ -5,8 +5,8 @@ mod common;
 
 use common::{Pair, SERVER, addr};
 use mendpath_proto::{
-    ConnectionError, DatagramOptions, Dir, Event, NetworkPath, PathEvent, PathId, PathStatus, RecoveryKind,
-    RepairConfig, StreamEvent, TransportConfig,
+    ConnectionError, DatagramOptions, Dir, Event, NetworkPath, PathEvent, PathId, PathState, PathStatus,
+    RecoveryKind, RepairConfig, StreamEvent, TransportConfig,
 };
 use units::{Duration, Instant};
 
@@ -61,6 +61,24 @@ fn many_paths_may_come_and_go() {
         pair.run(Duration::from_secs(2));
     }
     pair.transfer(10_000, Duration::from_secs(5));
+}
+
+/// The wish, which leaves at once, comes before the first packet of the path that it is about.
+#[test]
+fn a_slow_path_is_a_backup_from_the_start() {
+    let mut pair = Pair::new(TransportConfig::default());
+    pair.connect();
+    pair.delay = Box::new(|_, path| {
+        let slow = path.local.port() == 2 || path.remote.port() == 2;
+        Duration::from_millis(if slow { 50 } else { 1 })
+    });
+    let (now, path) = (pair.now, NetworkPath { local: addr(2), remote: addr(SERVER) });
+    let id = pair.client().open_path(now, path).unwrap();
+    pair.client().set_path_status(id, PathStatus::Backup).unwrap();
+    pair.run(Duration::from_secs(1));
+    let state = |paths: Vec<mendpath_proto::PathStats>| paths.iter().find(|p| p.id == id).unwrap().state;
+    assert_eq!(state(pair.client().paths()), PathState::Backup);
+    assert_eq!(state(pair.server().paths()), PathState::Backup);
 }
 
 #[test]

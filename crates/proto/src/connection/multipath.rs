@@ -290,8 +290,18 @@ impl Connection {
         let validated = self.paths.values_mut().find_map(|p| p.on_response(now, data).then_some(p.id()));
         if let Some(id) = validated {
             self.events.push_back(Event::Path(PathEvent::Validated(id)));
+            self.repeat_status(id)?;
         }
         Ok(())
+    }
+
+    /// What was wished for a path as soon as it was opened may have come before its first packet, over
+    /// a faster path: then the peer knew of no path that it could be about, and acknowledged it.
+    fn repeat_status(&mut self, id: PathId) -> Result<(), TransportError> {
+        match self.paths.get(&id).map(Path::local_status) {
+            Some((sequence, _)) if sequence > 0 => self.queue_control(ControlFrame::PathStatus { path: id }),
+            _ => Ok(()),
+        }
     }
 
     /// Data for the challenge that is about to be sent on `id`, if one is due.
