@@ -266,3 +266,41 @@ fn an_early_answer_stays_within_the_amplification_limit() {
     pair.run(SECOND);
     assert_eq!(read(pair.client(), id).unwrap().len(), 65_536);
 }
+
+/// Hands the server what is on its way to it.
+fn deliver_to_server(pair: &mut Pair) {
+    let to_server = pair.wire.iter().filter(|(_, (to_server, ..))| *to_server).map(|(at, _)| *at);
+    let arrived: Vec<_> = to_server.collect();
+    for at in arrived {
+        let (_, path, mut data) = pair.wire.remove(&at).unwrap();
+        let now = pair.now;
+        pair.server().handle_datagram(now, Datagram { path, ecn: None, data: &mut data });
+    }
+}
+
+/// What the amplification limit has left is less than a full datagram: an ACK is due, and nothing
+/// but the client's next packet would have ended the wait.
+#[test]
+fn early_data_are_acknowledged_though_no_full_datagram_may_leave() {
+    let (client, server) = configs(true);
+    visit(&client, &server);
+    let client = ClientConfig { tokens: Arc::default(), ..client };
+    let (mut pair, id) = early_pair(&client, &server, b"question");
+    pair.run(MS);
+    let now = pair.now;
+    assert!(pair.server().start_early_data(now));
+    pair.server().accept(Dir::Bi).unwrap();
+    pair.server().write(id, &[7; 100_000]).unwrap();
+    pair.flush(false);
+    for _ in 0..4 {
+        pair.client().write(id, b"?").unwrap();
+        pair.flush(true);
+        deliver_to_server(&mut pair);
+        pair.flush(false);
+        let next = pair.server().poll_timeout();
+        assert!(pair.server().is_handshaking());
+        assert!(next.is_some_and(|next| next > now), "it stays due: {next:?}");
+    }
+    let stats = pair.server().stats();
+    assert!(stats.bytes_sent <= 3 * stats.bytes_received, "{stats:?}");
+}

@@ -77,7 +77,8 @@ impl Connection {
         }
         let max_datagrams = max_datagrams.min(self.early_batch());
         if max_datagrams == 0 {
-            return None;
+            // No full datagram may leave, but what is owed for early data is small.
+            return self.transmit_acks(now, out);
         }
         self.update_keys_if_due();
         let transmit = self
