@@ -99,6 +99,22 @@ fn an_early_question_is_answered_within_one_round_trip() {
     assert_eq!(pair.client().stats().packets_lost, 0);
 }
 
+/// Early packets have longer headers than those after the handshake.
+#[test]
+fn the_largest_early_datagram_arrives() {
+    let (client, server) = configs(true);
+    visit(&client, &server);
+    let mut pair = Pair::with(&client, server);
+    assert!(pair.client().start_early_data(Instant::ORIGIN));
+    let max = pair.client().max_datagram_size().unwrap();
+    assert!(max > 1_000, "{max}");
+    pair.client().send_datagram(vec![7; max].into()).unwrap();
+    pair.run(MS);
+    let now = pair.now;
+    assert!(pair.server().start_early_data(now));
+    assert_eq!(pair.server().receive_datagram().map(|datagram| datagram.len()), Some(max));
+}
+
 /// The first 0-RTT packets find no connection when the server answers with a Retry; they are sent
 /// again (RFC 9000 section 17.2.5.3).
 #[test]

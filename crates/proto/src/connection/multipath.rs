@@ -243,10 +243,17 @@ impl Connection {
         self.path_ids.gone.contains(u64::from(id.0)) || self.paths.is_closing(id)
     }
 
-    /// Bytes of frames that fit a data packet of `path`, headroom for its repair symbol left out.
+    /// Bytes of frames that fit a data packet of `path`, headroom for its repair symbol left out. Before
+    /// the handshake is complete, a client's fit the packets of either side of that: early ones have long
+    /// headers, and the server may yet choose a longer connection id, and decode.
     pub(super) fn payload_room(&self, path: &Path) -> usize {
-        let cid_len = self.cids.remote(path.id()).map_or(0, |cid| cid.len());
-        path.datagram_size() - 1 - cid_len - 4 - TAG_LEN - self.repair.headroom()
+        let taken = if self.may_send_one_rtt() {
+            1 + self.cids.remote(path.id()).map_or(0, |cid| cid.len()) + 4 + self.repair.headroom()
+        } else {
+            let early = 1 + 4 + 1 + ConnectionId::MAX_LEN + 1 + self.cids.local_len() + 2 + 4;
+            early.max(1 + ConnectionId::MAX_LEN + 4 + self.repair.largest_headroom())
+        };
+        path.datagram_size() - TAG_LEN - taken
     }
 
     /// The client's first packet on a new path.

@@ -191,6 +191,11 @@ impl Repair {
         if self.peer_decodes() { HEADROOM } else { 0 }
     }
 
+    /// The same at most, as long as the handshake has not told whether the peer decodes.
+    pub(crate) fn largest_headroom(&self) -> usize {
+        if self.config.accept { HEADROOM } else { 0 }
+    }
+
     /// Keeps a plaintext; `None` if the memory for source symbols is used up.
     pub(crate) fn keep(&mut self, plaintext: &[u8]) -> Option<Vec<u8>> {
         if self.kept_bytes + plaintext.len() as u64 > self.config.source_memory {
