@@ -132,12 +132,64 @@ impl Path {
     }
 
     /// Puts old measurements back; what was in flight then and has been answered since counts no
-    /// more.
+    /// more, and is not waited for.
     pub(super) fn restore(&mut self, old: Measured) {
         self.swap_measured(old);
         let measured = &mut self.recovery.measured;
-        let here = self.space.sent.iter().filter(|(_, p)| p.is_in_flight() && p.epoch == measured.epoch);
-        measured.in_flight = here.map(|(_, p)| u64::from(p.size)).sum();
+        let (epoch, carried) = (measured.epoch, measured.mtu.current());
+        let here = || self.space.sent.iter().map(|(_, packet)| packet).filter(move |p| p.epoch == epoch);
+        measured.in_flight = here().filter(|p| p.is_in_flight()).map(|p| u64::from(p.size)).sum();
+        if !here().any(|p| p.probes_mtu(carried)) {
+            measured.mtu.forget_probe();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::{
+        PacketPurpose,
+        crypto::Level,
+        path::{
+            loss::LossOutcome,
+            sending::NewPacket,
+            sent::SentFrames,
+            source::Source,
+            space::{Space, test_support::at},
+        },
+        wire::{ConnectionId, PathId},
+    };
+
+    /// It was lost, or arrived, while the path ran elsewhere: the search waited for it ever after.
+    #[test]
+    fn a_probe_whose_fate_nobody_saw_does_not_end_the_search() {
+        let network = |host: u8| NetworkPath {
+            local: SocketAddr::from(([10, 0, 0, 1], 443)),
+            remote: SocketAddr::from(([10, 0, 0, host], 1_000)),
+        };
+        let config = TransportConfig::default();
+        let mut path = Path::new(PathId::ZERO, network(2), &config, at(0));
+        path.open();
+        path.trust_address();
+        let size = path.mtu_probe(at(0)).unwrap();
+        let probe = NewPacket {
+            number: 0,
+            level: Level::OneRtt,
+            size: size.into(),
+            purpose: PacketPurpose::MtuProbe,
+            ack_eliciting: true,
+            frames: SentFrames::default(),
+            source: Source::Nothing,
+        };
+        path.on_packet_sent(at(0), Space::Data, probe);
+        assert_eq!(path.mtu_probe(at(1)), None, "one at a time");
+        path.move_to(at(1), network(3), ConnectionId::EMPTY, &config, None);
+        path.give_up(at(2), 0, Duration::ZERO, &[], &mut LossOutcome::default());
+        assert!(path.move_back().is_some());
+        assert_eq!(path.mtu_probe(at(3)), Some(size));
     }
 }
 

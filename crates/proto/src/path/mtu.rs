@@ -167,6 +167,11 @@ impl MtuSearch {
         true
     }
 
+    /// A probe that left is not on record any more, and nobody has seen what became of it.
+    pub(crate) fn forget_probe(&mut self) {
+        self.in_flight = false;
+    }
+
     /// A probe of `size` bytes was lost.
     pub(crate) fn on_lost(&mut self, now: Instant, size: u16) {
         self.in_flight = false;
