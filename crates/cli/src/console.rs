@@ -113,7 +113,10 @@ pub fn progress(length: u64, template: &str) -> ProgressBar {
 /// `RUST_LOG` overrules.
 pub fn init_logs(verbose: u8, format: LogFormat) {
     JSON.store(format == LogFormat::Json, Relaxed);
-    let builder = tracing_subscriber::fmt().with_env_filter(filter(verbose)).with_writer(std::io::stderr);
+    // What cannot be written is left out, as [`say`] does. Else that would be told on stderr as well, and a
+    // line that cannot be told there is a panic: of whoever had something to log.
+    let builder = tracing_subscriber::fmt().log_internal_errors(false);
+    let builder = builder.with_env_filter(filter(verbose)).with_writer(std::io::stderr);
     // A second call (in tests) keeps the first subscriber.
     match format {
         LogFormat::Text => {

@@ -323,3 +323,22 @@ fn view(trace: &Path, id: &str) {
     let (fine, _, told) = run(&[file, "-o", file]);
     assert!(!fine && told.contains("it is the trace to be read"), "{told}");
 }
+
+/// As where the disk is full that the log is on.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_log_that_takes_no_more_ends_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state").to_str().unwrap().to_owned();
+    let server = ["server", "-v", "--listen=127.0.0.1:0", "--allow-private", "--state", &state];
+    let server = Process::start_after("exec 2>/dev/full", &server);
+    let invitation = server.line_with("mendpath://");
+    let client = ["client", &invitation, "--path=127.0.0.1", "--socks5=127.0.0.1:0"];
+    let client = Process::start(&client);
+    let proxy = client.address_after("SOCKS5 proxy on ");
+    let echo = echo_server().await;
+    let (mut tcp, status, _) = socks5(proxy, 1, echo).await;
+    assert_eq!(status, 0);
+    let heard = converse(&mut tcp, &pattern(1_000)).await;
+    assert_eq!(heard[..1_000], pattern(1_000));
+}
