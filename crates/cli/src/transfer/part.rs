@@ -8,6 +8,7 @@ use std::{
 };
 
 use tempfile::{Builder, PathPersistError, TempPath};
+use tokio::io::AsyncWriteExt as _;
 
 /// Random characters of a temporary name, so that nobody can guess it.
 const RANDOM: usize = 16;
@@ -91,6 +92,15 @@ fn keep(PathPersistError { error, path }: PathPersistError) -> Unpublished {
     }
 }
 
+/// Returns once all that was written is on the disk.
+///
+/// A write returns before it is done, and the next one, or flushing, tells whether it was: to synchronise
+/// alone would forget that the last piece found no room.
+pub(super) async fn settle(file: &mut tokio::fs::File) -> io::Result<()> {
+    file.flush().await?;
+    file.sync_all().await
+}
+
 /// A name is safe once its directory is.
 fn sync(name: &Path) {
     let dir = name.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -99,14 +109,12 @@ fn sync(name: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncWriteExt as _;
-
     use super::*;
 
     async fn part(dir: &Path) -> Part {
         let mut part = Part::create(dir, "file").unwrap();
         part.file.write_all(b"whole").await.unwrap();
-        part.file.sync_all().await.unwrap();
+        settle(&mut part.file).await.unwrap();
         part
     }
 
@@ -121,6 +129,16 @@ mod tests {
     /// What FAT says of renaming without replacing (on old kernels) and of hard links.
     fn unable(path: TempPath, _: PathBuf) -> Result<(), PathPersistError> {
         Err(PathPersistError { error: rustix::io::Errno::PERM.into(), path })
+    }
+
+    /// A whole file may be one piece.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_disk_that_is_full_for_the_last_piece_is_noticed() {
+        let mut full = tokio::fs::File::options().write(true).open("/dev/full").await.unwrap();
+        full.write_all(b"last").await.unwrap();
+        let error = settle(&mut full).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 
     #[tokio::test]

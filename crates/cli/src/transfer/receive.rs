@@ -27,7 +27,7 @@ use tracing::debug;
 
 use super::{
     BAR, CHUNK, STALL,
-    part::{Part, Unpublished},
+    part::{Part, Unpublished, settle},
     safe_name,
 };
 use crate::{
@@ -378,6 +378,6 @@ async fn copy(
     if hash.finish().as_ref() != expected {
         return Err(Reply::new(Status::Damaged, "the bytes do not match their SHA-256"));
     }
-    file.sync_all().await.map_err(broken)?;
+    settle(file).await.map_err(broken)?;
     Ok(expected)
 }
