@@ -222,4 +222,19 @@ mod tests {
         assert_eq!(all.len(), 2);
         assert!(all.iter().all(|record| record.revoked.is_some() == (record.id == AccountId([1; 16]))));
     }
+
+    /// As from a backup: with it every invitation that it made is good again, its owner's as well.
+    #[tokio::test]
+    async fn a_secret_that_comes_back_has_its_owner_back() {
+        let dir = tempfile::tempdir().unwrap();
+        for id in [1, 2, 1] {
+            let id = AccountId([id; 16]);
+            let accounts = Accounts::open(Store::open(dir.path()).unwrap(), id).unwrap();
+            assert_eq!(accounts.find(id).await.unwrap().over_now(), None);
+            accounts.close().await;
+        }
+        let all = Store::open(dir.path()).unwrap().list().unwrap();
+        assert_eq!(all.len(), 2);
+        assert!(all.iter().all(|record| record.revoked.is_some() == (record.id == AccountId([2; 16]))));
+    }
 }

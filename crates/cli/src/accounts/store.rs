@@ -31,7 +31,7 @@ const VERSION: u32 = 1;
 
 /// Moments are in ms since 1970, rates in bit/s. Every change of an account gets the next number,
 /// so that a server reads only what is new to it. Nothing is ever deleted: what was revoked stays
-/// so.
+/// so, but for the owner of a secret that comes back.
 const SCHEMA: &str = "
     CREATE TABLE account (
         id BLOB PRIMARY KEY, name TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER, quota INTEGER,
@@ -138,7 +138,7 @@ impl Store {
     }
 
     /// Makes sure that there is the account of the server's own invitation. A server whose secret was
-    /// replaced has another one, and the old invitation is good for nothing.
+    /// replaced has another one, and the old invitation is good for nothing until that secret is back.
     ///
     /// # Errors
     /// When the file cannot be used.
@@ -146,11 +146,19 @@ impl Store {
         let name = Name::owner();
         match self.find(&name) {
             Ok(record) if record.id == id => return Ok(()),
-            Ok(_) => self.revoke(std::slice::from_ref(&name), now())?,
-            Err(StoreError::Unknown(_)) => {}
+            Ok(_) | Err(StoreError::Unknown(_)) => {}
             Err(error) => return Err(error),
         }
-        self.add(&[Record::new(id, name, Terms::default())])
+        self.change(|transaction, change| {
+            let revoke = "UPDATE account SET revoked = ?2, change = ?3 WHERE name = ?1 AND revoked IS NULL";
+            transaction.execute(revoke, params![name.as_str(), millis(now()), change])?;
+            let restore = "UPDATE account SET revoked = NULL, change = ?2 WHERE id = ?1";
+            if transaction.execute(restore, params![id.0, change])? == 0 {
+                let mut statement = transaction.prepare(INSERT)?;
+                insert(&mut statement, change, &Record::new(id, name, Terms::default()))?;
+            }
+            Ok(())
+        })
     }
 
     /// Gives an account other terms, and forgets its usage if `forget_usage`.
