@@ -199,7 +199,16 @@ fn has_address(have: &[LocalAddress], ip: IpAddr, server: SocketAddr) -> bool {
 }
 
 fn best_address(have: &[LocalAddress], interface: &str, server: SocketAddr) -> Option<IpAddr> {
-    have.iter().find(|local| local.interface == interface && suits(local, server)).map(|local| local.ip)
+    let of_interface = |local: &&LocalAddress| local.interface == interface && suits(local, server);
+    best(have.iter().filter(of_interface), server)
+}
+
+/// Of the addresses of an interface, which suit the server, the one to come from: the first, but a
+/// unique local one only for such a server, or where there is no other. Networks have those beside
+/// public ones, and nobody outside answers to them (RFC 6724 section 5, rule 6).
+fn best<'a>(addresses: impl Iterator<Item = &'a LocalAddress>, server: SocketAddr) -> Option<IpAddr> {
+    let ips = addresses.map(|local| local.ip);
+    ips.min_by_key(|ip| is_unique_local(*ip) != is_unique_local(server.ip()))
 }
 
 /// Up, of the server's family, and with a scope that reaches it.
@@ -231,6 +240,10 @@ pub(crate) fn hindrance(spec: &PathSpec, have: &[LocalAddress], server: SocketAd
     }
 }
 
+fn is_unique_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unique_local())
+}
+
 fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
@@ -244,10 +257,14 @@ fn every_usable(have: &[LocalAddress], routes: &Routes, server: SocketAddr) -> V
     let mut paths: Vec<WantedPath> = Vec::new();
     // Loopback reaches a server on this machine, and nothing else does.
     let on_this_machine = |local: &LocalAddress| local.ip.is_loopback() == server.ip().is_loopback();
-    for local in have.iter().filter(|local| suits(local, server) && on_this_machine(local)) {
+    let suitable: Vec<_> =
+        have.iter().filter(|local| suits(local, server) && on_this_machine(local)).collect();
+    for local in &suitable {
         let name = Some(local.interface.clone());
         if paths.iter().all(|path| path.interface != name) {
-            paths.push(WantedPath { interface: name, ip: local.ip, copy: 0 });
+            let of_interface = suitable.iter().copied().filter(|other| other.interface == local.interface);
+            let ip = best(of_interface, server).unwrap_or(local.ip);
+            paths.push(WantedPath { interface: name, ip, copy: 0 });
         }
     }
     let routed =
@@ -343,6 +360,23 @@ mod tests {
         assert_eq!(names(&[], "127.0.0.1:1"), ["lo (127.0.0.1)"]);
         // A route to that network alone is a route, too.
         assert_eq!(names(&[], "172.17.0.9:1").last().unwrap(), "docker0 (172.17.0.1)");
+    }
+
+    #[test]
+    fn a_unique_local_address_is_for_its_own_network() {
+        let come_from = |have: &[&str], server: &str| {
+            let have: Vec<_> = have.iter().map(|ip| local("wlan0", ip, true)).collect();
+            let server = server.parse().unwrap();
+            let paths = |specs: &[PathSpec]| wanted(specs, &have, &Routes::default(), server);
+            let (named, all) = (paths(&["wlan0".parse().unwrap()]), paths(&[]));
+            assert_eq!(named, all);
+            all.iter().map(|path| path.ip.to_string()).collect::<Vec<_>>()
+        };
+        let both = ["fe80::5", "fd00:1::5", "2001:db8:1::5", "2001:db8:1::6"];
+        assert_eq!(come_from(&both, "[2001:db8::1]:1"), ["2001:db8:1::5"], "as the one that is answered");
+        assert_eq!(come_from(&both, "[fd00:2::1]:1"), ["fd00:1::5"]);
+        assert_eq!(come_from(&both[..2], "[2001:db8::1]:1"), ["fd00:1::5"], "there may be a translator");
+        assert_eq!(come_from(&both[2..], "[fd00:2::1]:1"), ["2001:db8:1::5"]);
     }
 
     #[test]
