@@ -134,11 +134,11 @@ impl Account {
         loop {
             // Before the look, so that nothing is missed meanwhile.
             let used_up = self.used_up.notified();
+            let expires = standing.borrow_and_update().terms.expires;
             let now = now();
             if let Some(over) = self.over_at(now) {
                 return over;
             }
-            let expires = standing.borrow_and_update().terms.expires;
             let left = expires.map(|end| end.duration_since(now).unwrap_or_default().min(CLOCK_MAY_BE_SET));
             let expiry = async {
                 match left {
