@@ -42,14 +42,17 @@ fn tell(said: Said) {
         Said::Reloading => NotifyState::monotonic_usec_now()
             .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
         Said::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
-        Said::TakesUpTo(time) => {
-            let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
-            sd_notify::notify(&[NotifyState::ExtendTimeoutUsec(micros)])
-        }
+        Said::TakesUpTo(time) => sd_notify::notify(&[NotifyState::Custom(&extend(time))]),
     };
     if let Err(error) = told {
         tracing::debug!(%error, ?said, "the service manager cannot be told");
     }
+}
+
+/// More than the library's own word for it, which ends after 71 minutes.
+#[cfg(target_os = "linux")]
+fn extend(time: std::time::Duration) -> String {
+    format!("EXTEND_TIMEOUT_USEC={}", time.as_micros())
 }
 
 /// Elsewhere none asks.
@@ -112,6 +115,13 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_service_manager_waits_for_a_day_if_need_be() {
+        let day = std::time::Duration::from_secs(86_400);
+        assert_eq!(extend(day), "EXTEND_TIMEOUT_USEC=86400000000");
+    }
 
     #[test]
     fn what_cannot_change_is_named() {
