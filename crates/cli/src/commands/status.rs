@@ -4,12 +4,14 @@ use std::{
     collections::VecDeque,
     io::IsTerminal as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde::Deserialize as _;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     net::UnixStream,
+    time::timeout,
 };
 
 use super::{Signals, print};
@@ -20,6 +22,8 @@ use crate::{
     status::{Snapshot, all_places, running, screen},
 };
 
+/// For an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Snapshots that charts show.
 const CHARTED: usize = 60;
 /// Uses the terminal's other screen, from its top left; what was there comes back at the end.
@@ -32,14 +36,19 @@ const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
 pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
     let found = find(args.socket, "cannot show the status").await?;
     if !args.watch {
-        for (nth, (path, stream)) in found.into_iter().enumerate() {
-            let line = next(&mut ask(&path, stream, "status").await?, &path).await?;
-            match args.json {
-                true => print(&format!("{line}\n")),
-                false => print(&format!("{}{}", if nth > 0 { "\n" } else { "" }, screen(&read(&line)?, &[]))),
-            }?;
+        // Who does not answer keeps nobody from seeing the others.
+        let (mut between, mut failed) = ("", None);
+        for (path, stream) in found {
+            match answer_of(&path, stream, "status").await {
+                Ok(line) if args.json => print(&format!("{line}\n"))?,
+                Ok(line) => {
+                    print(&format!("{between}{}", screen(&read(&line)?, &[])))?;
+                    between = "\n";
+                }
+                Err(failure) => _ = failed.get_or_insert(failure),
+            }
         }
-        return Ok(());
+        return failed.map_or(Ok(()), Err);
     }
     let names: Vec<_> = found.iter().map(|(path, _)| path.display().to_string()).collect();
     let Ok([(path, stream)]) = <[_; 1]>::try_from(found) else {
@@ -121,14 +130,15 @@ impl Told {
 /// Tells the client with this socket, or the only one there is, and returns its answer.
 pub(super) async fn tell_client(socket: Option<PathBuf>, word: &str) -> Result<String, Failure> {
     let (path, stream) = the_only(socket, Kind::Client).await?;
-    next(&mut ask(&path, stream, word).await?, &path).await
+    answer_of(&path, stream, word).await
 }
 
 /// Tells the server with this socket, or the only one there is.
 pub(super) async fn tell_server(socket: Option<PathBuf>, word: &str) -> Result<Told, Failure> {
     let (path, stream) = the_only(socket, Kind::Server).await?;
     let mut lines = ask(&path, stream, word).await?;
-    let answer: serde_json::Value = serde_json::from_str(&next(&mut lines, &path).await?).unwrap_or_default();
+    let answer: serde_json::Value =
+        serde_json::from_str(&answer(&mut lines, &path).await?).unwrap_or_default();
     match answer["error"].as_str() {
         Some(error) => Err(Failure::new(
             format!("cannot tell the process at {}", path.display()),
@@ -188,8 +198,7 @@ async fn watch(lines: &mut Lines<BufReader<UnixStream>>, path: &Path, form: Form
 pub(super) async fn snapshots() -> Vec<(PathBuf, Snapshot)> {
     let mut snapshots = Vec::new();
     for (path, stream) in running(&all_places()).await {
-        let Ok(mut lines) = ask(&path, stream, "status").await else { continue };
-        let line = next(&mut lines, &path).await;
+        let line = answer_of(&path, stream, "status").await;
         if let Ok(snapshot) = line.and_then(|line| read(&line)) {
             snapshots.push((path, snapshot));
         }
@@ -228,6 +237,17 @@ async fn ask(
     Ok(BufReader::new(stream).lines())
 }
 
+/// What the process at `path` answers.
+async fn answer_of(path: &Path, stream: UnixStream, word: &str) -> Result<String, Failure> {
+    answer(&mut ask(path, stream, word).await?, path).await
+}
+
+/// The first line of an answer, which comes at once, but not from a process that is stopped (Ctrl-Z).
+async fn answer(lines: &mut Lines<BufReader<UnixStream>>, path: &Path) -> Result<String, Failure> {
+    let late = |_| Err(unreachable(path, &std::io::Error::other("it does not answer")));
+    timeout(PATIENCE, next(lines, path)).await.unwrap_or_else(late)
+}
+
 async fn next(lines: &mut Lines<BufReader<UnixStream>>, path: &Path) -> Result<String, Failure> {
     match lines.next_line().await {
         Ok(Some(line)) => Ok(line),
@@ -258,6 +278,17 @@ fn read(line: &str) -> Result<Snapshot, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_stopped_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("client-1.sock");
+        let _stopped = tokio::net::UnixListener::bind(&path).unwrap();
+        let stream = UnixStream::connect(&path).await.unwrap();
+        let answer = timeout(Duration::from_secs(60), answer_of(&path, stream, "status")).await;
+        let failure = answer.expect("it is given up").unwrap_err().to_string();
+        assert!(failure.contains("client-1.sock: it does not answer. "), "{failure}");
+    }
 
     #[test]
     fn only_clients_are_told_of_paths() {
