@@ -4,7 +4,8 @@
 //! connection is made anew.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
+    net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -109,6 +110,7 @@ impl Wishes {
         }
         let mut after = kept.by_name.clone();
         apply(&mut after, order);
+        leave_out_empty(&mut after, paths);
         check(&after)?;
         let paused = |path: &String| of(&after, path).carries == PathUse::Paused;
         if order.change == Change::Pause && !paths.is_empty() && paths.iter().all(paused) {
@@ -183,7 +185,19 @@ fn apply(wishes: &mut BTreeMap<String, Wish>, order: &Order) {
     for name in &order.names {
         wishes.entry(name.clone()).or_default().change(order.change);
     }
-    wishes.retain(|_, wish| *wish != Wish::default());
+}
+
+/// Leaves out wishes for nothing in particular, unless one of `paths` would then have another's.
+fn leave_out_empty(wishes: &mut BTreeMap<String, Wish>, paths: &[String]) {
+    let empty: Vec<String> =
+        wishes.iter().filter(|(_, wish)| **wish == Wish::default()).map(|(name, _)| name.clone()).collect();
+    for name in empty {
+        let before: Vec<Wish> = paths.iter().map(|path| of(wishes, path)).collect();
+        wishes.remove(&name);
+        if paths.iter().map(|path| of(wishes, path)).ne(before) {
+            wishes.insert(name, Wish::default());
+        }
+    }
 }
 
 fn check(wishes: &BTreeMap<String, Wish>) -> Result<(), String> {
@@ -196,9 +210,9 @@ fn check(wishes: &BTreeMap<String, Wish>) -> Result<(), String> {
 /// What is wanted of a path: the wish for its whole name counts before that for its address, and
 /// that before that for its interface.
 fn of(wishes: &BTreeMap<String, Wish>, path: &str) -> Wish {
-    let found: BTreeSet<(usize, &String)> =
-        wishes.keys().filter(|name| is_called(path, name)).map(|name| (name.len(), name)).collect();
-    found.last().and_then(|(_, name)| wishes.get(*name)).copied().unwrap_or_default()
+    let called = wishes.iter().filter(|(name, _)| is_called(path, name));
+    let closest = called.max_by_key(|(name, _)| (path == *name, name.parse::<IpAddr>().is_ok()));
+    closest.map(|(_, wish)| *wish).unwrap_or_default()
 }
 
 /// Whether `path`, such as `wlan0 (192.0.2.1) #2`, goes by `name`: the whole, the interface or the
@@ -247,6 +261,29 @@ mod tests {
         assert_eq!(told(&wishes), [FREE; 3]);
         let wrong = ordered(&wishes, &["wlan"], Change::Pause).unwrap_err();
         assert!(wrong.contains("no path `wlan`; there are: wlan0 (192.0.2.1), "), "{wrong}");
+    }
+
+    /// Names of interfaces may be longer than addresses.
+    #[test]
+    fn an_address_counts_before_its_interface_and_the_whole_name_before_both() {
+        let wishes = Wishes::default();
+        let path = "enx001122334455 (192.0.2.1)";
+        let paths = [path.to_owned(), "wwan0 (198.51.100.7)".to_owned()];
+        let use_after = |name: &str, change| {
+            let order = Order { names: vec![name.to_owned()], change };
+            wishes.order(&order, &paths).unwrap();
+            wishes.terms(&BTreeMap::from([(PathId(0), path.to_owned())]))[&PathId(0)].limits.carries
+        };
+        assert_eq!(use_after("enx001122334455", Change::Metered), PathUse::Metered);
+        assert_eq!(use_after("192.0.2.1", Change::Pause), PathUse::Paused);
+        assert_eq!(use_after("192.0.2.1", Change::Resume), PathUse::Regular, "this one, for it was said");
+        assert_eq!(use_after(path, Change::Metered), PathUse::Metered);
+        assert_eq!(use_after("192.0.2.1", Change::Pause), PathUse::Metered);
+        assert_eq!(use_after(path, Change::Resume), PathUse::Regular);
+        for name in ["enx001122334455", "192.0.2.1"] {
+            assert_eq!(use_after(name, Change::Resume), PathUse::Regular);
+        }
+        assert!(wishes.kept().by_name.is_empty(), "nothing is left to say");
     }
 
     #[test]
