@@ -116,8 +116,10 @@ impl Source {
         Ok(Reading { cli: Cli::from_arg_matches(&matches)?, matches })
     }
 
+    /// The file that the environment names. An empty variable says nothing, as of any option.
     fn file(&self) -> Option<PathBuf> {
-        let named = self.environment.iter().find(|(name, _)| name == "MENDPATH_CONFIG");
+        let is_file = |name: &str, value: &OsStr| name == "MENDPATH_CONFIG" && !value.is_empty();
+        let named = self.environment.iter().find(|(name, value)| is_file(name, value));
         named.map(|(_, file)| file.into())
     }
 }
@@ -173,6 +175,11 @@ pub fn check(path: &Path) -> Result<Vec<&'static str>, Failure> {
 
 /// Where the machine's own server has its options, when it runs as a service.
 const SYSTEM: &str = "/etc/mendpath/server.toml";
+
+/// The file of options that this process's environment names.
+pub(crate) fn of_environment() -> Option<PathBuf> {
+    Source::process().file()
+}
 
 /// The file with the options of the machine's own `client` or `server`, if it runs as a service.
 pub(crate) fn packaged(command: &str) -> Option<PathBuf> {

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use super::{dial_options, invitation, print, state_dir, status};
 use crate::{
     args::{Cli, ClientArgs, Command, DoctorArgs, ServerArgs},
-    config::{Source, Unreadable, packaged},
+    config::{Source, Unreadable, of_environment, packaged},
     doctor::{
         Finding, Report,
         client::{self, Known, problem},
@@ -32,7 +32,8 @@ pub(super) async fn run(args: DoctorArgs) -> Result<u8, Failure> {
 
 async fn of_client(args: DoctorArgs) -> Result<Vec<Finding>, Box<Finding>> {
     let named = args.invitation.is_some() || args.invitation_file.is_some();
-    let config = args.config.or_else(|| if named { None } else { packaged("client") });
+    let config = args.config.or_else(of_environment);
+    let config = config.or_else(|| if named { None } else { packaged("client") });
     let (options, mut findings) = read("client", config, Vec::new())?;
     let Command::Client(options) = options.command else { unreachable!("it was asked for") };
     let ClientArgs { mut dial, .. } = options;
@@ -77,7 +78,7 @@ async fn of_server(args: DoctorArgs) -> Result<Vec<Finding>, Box<Finding>> {
     .into_iter()
     .flatten()
     .collect();
-    let config = args.config.or_else(|| packaged("server"));
+    let config = args.config.or_else(of_environment).or_else(|| packaged("server"));
     let (options, mut findings) = read("server", config, more)?;
     let Command::Server(options) = options.command else { unreachable!("it was asked for") };
     let ServerArgs { listen, advertise, state, allow_private, dns, .. } = options;

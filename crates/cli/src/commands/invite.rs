@@ -37,7 +37,8 @@ pub(super) fn run(args: InviteArgs) -> Result<(), Failure> {
 
 /// The state that was named, or that of one's own server, or that of the machine's.
 fn state(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
-    if let Some(named) = named.or_else(|| std::env::var_os("MENDPATH_STATE").map(PathBuf::from)) {
+    let by_variable = || std::env::var_os("MENDPATH_STATE").filter(|state| !state.is_empty());
+    if let Some(named) = named.or_else(|| by_variable().map(PathBuf::from)) {
         return Ok(named);
     }
     let own = default_state_dir()?;

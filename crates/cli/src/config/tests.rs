@@ -222,6 +222,13 @@ fn secrets_stand_in_files_of_their_own() {
 }
 
 #[test]
+fn an_empty_variable_names_no_file() {
+    let cli = read(&["server"], &[("MENDPATH_CONFIG", ""), ("MENDPATH_MAX_CLIENTS", "")]).unwrap();
+    let crate::args::Command::Server(args) = cli.command else { panic!("another command") };
+    assert_eq!((args.config, args.max_clients), (None, 256));
+}
+
+#[test]
 fn reading_again_tells_what_is_new() {
     let (_dir, path) = file("[server]\nmax-clients = 5");
     let source = Source::new(["mendpath", "server", "--max-streams=9"], [("MENDPATH_CONFIG", path.as_str())]);

@@ -235,8 +235,12 @@ fn firewall(port: u16, read: impl Fn(&str) -> Option<String>) -> Finding {
 }
 
 fn lets_in(rules: &str, port: u16) -> bool {
-    let names =
-        |line: &str| line.split_whitespace().any(|word| word.split(',').any(|one| one == port.to_string()));
+    let is_meant = |ports: &str| {
+        let (first, last) = ports.split_once(':').unwrap_or((ports, ports));
+        let ends = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
+        ends.is_some_and(|(first, last)| (first..=last).contains(&port))
+    };
+    let names = |line: &str| line.split_whitespace().any(|word| word.split(',').any(is_meant));
     let accepts = |line: &str| line.contains("-j ACCEPT") && !line.contains("-p tcp");
     rules.lines().any(|line| line.starts_with("-A") && accepts(line) && names(line))
 }
@@ -309,6 +313,10 @@ mod tests {
             const { &[ON, ("/etc/ufw/user.rules", "-A ufw-user-input -p udp --dport 4433 -j ACCEPT\n")] },
         );
         assert_eq!(open.verdict, Verdict::Ok);
+        for (ports, lets_in) in [("80,4000:5000", true), ("4433:4433", true), ("4000:4432", false)] {
+            let rule = format!("-A ufw-user-input -p udp -m multiport --dports {ports} -j ACCEPT");
+            assert_eq!(super::lets_in(&rule, 4433), lets_in, "{ports}");
+        }
         assert!(judge(&[("/run/firewalld.pid", "7")]).cure.unwrap().contains("--add-port=4433/udp"));
         assert_eq!(judge(&[("/etc/nftables.conf", "policy drop;")]).verdict, Verdict::Warning);
         assert_eq!(

@@ -220,6 +220,11 @@ fn what_is_wrong_with_a_servers_files_is_named() {
     let with = format!("--config={}", config.display());
     fs::write(&config, "[server]\nallow-private = true\n").unwrap();
     assert!(bed.of_server(&[&with]).of("private").starts_with("warning: clients reach this machine"));
+    // The package's own file would not count beside this.
+    let by_variable = format!("export MENDPATH_CONFIG={};", config.display());
+    let state = format!("--state={}", bed.state().display());
+    let told = bed.doctor_after(&by_variable, &["--server", &state]).of("options");
+    assert_eq!(told, format!("ok: read from {}. ", config.display()));
     fs::write(&config, "[server]\n\nmax-clients = 0\n").unwrap();
     let told = bed.of_server(&[&with]).of("options");
     assert!(told.contains("server.toml, line 3") && told.contains("0 is not in 1..=100000"), "{told}");
