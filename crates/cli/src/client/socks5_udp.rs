@@ -14,7 +14,7 @@ use super::{
 use crate::{
     association::Association,
     protocol::Packet,
-    target::{Host, Target},
+    target::{DNS_PORT, Host, Target},
 };
 
 /// The longest UDP payload with SOCKS5's header.
@@ -71,7 +71,11 @@ async fn relay(socket: &UdpSocket, mut association: Association, program: IpAddr
                 }
                 if let Some(packet) = unwrap(&buffer[..n]).await {
                     peer = Some(from);
-                    association.send(&packet);
+                    if packet.peer.port == DNS_PORT {
+                        association.send_surely(&packet);
+                    } else {
+                        association.send(&packet);
+                    }
                 }
             }
             packet = association.receive() => {
@@ -106,11 +110,36 @@ pub(super) fn wrap(packet: &Packet) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddrV6;
+    use std::{net::SocketAddrV6, sync::Arc, time::Duration};
 
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{
+        association::{Hub, tests::connected},
+        protocol::{MAX_PACKET, read_frame},
+    };
+
+    /// A lost question costs a program seconds.
+    #[tokio::test]
+    async fn questions_for_name_servers_go_where_a_loss_is_mended() {
+        let (connection, stream, other) = connected().await;
+        let hub = Arc::new(Hub::new(connection));
+        let association = Association::begin(&hub, 1, stream).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let program = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let question = Packet { peer: "192.0.2.1:53".parse().unwrap(), payload: b"query".to_vec() };
+        program.send_to(&wrap(&question).unwrap(), socket.local_addr().unwrap()).await.unwrap();
+        let arrives = tokio::time::timeout(Duration::from_secs(60), async {
+            let (_send, mut receive) = other.accept_bi().await.unwrap();
+            read_frame(&mut receive, MAX_PACKET).await.unwrap().unwrap()
+        });
+        let frame = tokio::select! {
+            () = relay(&socket, association, program.local_addr().unwrap().ip()) => panic!("it ended"),
+            arrived = arrives => arrived.expect("it goes on the stream"),
+        };
+        assert_eq!(Packet::decode(&frame), Ok(question));
+    }
 
     #[tokio::test]
     async fn headers_come_off_and_go_on() {
