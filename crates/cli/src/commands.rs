@@ -38,7 +38,7 @@ use std::{
 };
 
 use tokio::{
-    runtime::Builder,
+    runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
 };
 use tracing::info;
@@ -71,6 +71,23 @@ pub fn threads(command: &Command) -> Builder {
         _ => Builder::new_multi_thread(),
     }
 }
+
+/// What ends these threads when the command has ended.
+///
+/// Where no name server answers, looking a name up takes half a minute, and cannot be stopped: who has one
+/// thread besides waits for no more than a moment. Others wait for all that is under way, such as the
+/// command of `mendpath run`.
+pub fn end(command: &Command) -> fn(Runtime) {
+    match command {
+        Command::Client(_) | Command::Send(_) | Command::Receive(_) => {
+            |runtime: Runtime| runtime.shutdown_timeout(LAST_WORK)
+        }
+        _ => drop,
+    }
+}
+
+/// For what other threads write or read when a command ends.
+const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// Does what the command line says, and returns the exit code; `reload` reads it again.
 ///
@@ -304,6 +321,22 @@ mod tests {
         }
         assert_eq!(workers(Some(3)), 3);
         assert!(workers(None) >= 1);
+    }
+
+    /// As a name that is looked up where no name server answers.
+    #[test]
+    fn a_client_ends_though_a_thread_is_held_up() {
+        let cli = Cli::parse_from(["mendpath", "client", "mendpath://x"]);
+        let runtime = threads(&cli.command).build().unwrap();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (began, begins) = std::sync::mpsc::channel();
+        runtime.spawn_blocking(move || {
+            began.send(()).unwrap();
+            let _ = held.recv();
+        });
+        begins.recv().unwrap();
+        end(&cli.command)(runtime);
+        drop(release);
     }
 
     #[test]

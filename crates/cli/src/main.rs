@@ -37,11 +37,14 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(commands::run(cli, reload)) {
-        Ok(code) => ExitCode::from(code),
+    let end = commands::end(&cli.command);
+    let code = match runtime.block_on(commands::run(cli, reload)) {
+        Ok(code) => code,
         Err(failure) => {
             console::say(format_args!("error: {failure}"));
-            ExitCode::from(failure.exit_code())
+            failure.exit_code()
         }
-    }
+    };
+    end(runtime);
+    ExitCode::from(code)
 }
