@@ -81,6 +81,33 @@ pub(crate) struct Past {
     /// The connection that is used, which is not among those above; also while its server does not
     /// answer.
     pub(crate) present: Option<Connection>,
+    /// Those that are used no more, and over which what ran may still end, until that is written down
+    /// above.
+    pub(crate) left: Vec<Connection>,
+}
+
+impl Past {
+    /// Writes down what those did that have ended.
+    pub(crate) fn settle(&mut self) {
+        let Self { connections, left, .. } = self;
+        left.retain(|connection| {
+            let ended = connection.close_reason().is_some();
+            if ended {
+                *connections += (&connection.stats()).into();
+            }
+            !ended
+        });
+    }
+
+    /// What all connections have done.
+    pub(crate) fn totals(&mut self) -> Counters {
+        self.settle();
+        let mut totals = self.connections;
+        for connection in self.left.iter().chain(&self.present) {
+            totals += (&connection.stats()).into();
+        }
+        totals
+    }
 }
 
 impl Live {
@@ -160,4 +187,29 @@ fn unix_ms() -> u64 {
     let now = std::time::SystemTime::now();
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{association::tests::connected, protocol::CloseCode};
+
+    /// A download may go on for hours over a connection to a server that drains.
+    #[tokio::test]
+    async fn what_passes_after_a_connection_was_left_counts_too() {
+        let (connection, (mut send, _receive), other) = connected().await;
+        let mut past = Past { left: vec![connection.clone()], ..Past::default() };
+        let sent = |past: &mut Past| {
+            let totals = past.totals();
+            let found = totals.iter().find(|(counter, _)| counter.name == "stream_bytes_sent");
+            found.expect("it is a counter").1
+        };
+        let before = sent(&mut past);
+        send.write_all(b"more").await.unwrap();
+        let _arrived = other.accept_bi().await.unwrap();
+        assert_eq!(sent(&mut past), before + 4);
+        connection.close(CloseCode::Done.into(), b"");
+        assert_eq!(sent(&mut past), before + 4, "that it ends takes nothing away");
+        assert!(past.left.is_empty(), "it is written down");
+    }
 }

@@ -70,9 +70,8 @@ impl Statistics {
         let live = self.shared.uplink.live();
         let mut past = live.past();
         let session = self.shared.uplink.now();
-        let mut counters = past.connections;
+        let counters = past.totals();
         if let Some(connection) = past.present.clone() {
-            counters += (&connection.stats()).into();
             let life = past.reconnects;
             past.paths.look(life, &live.path_counts(&connection));
         }

@@ -1,13 +1,13 @@
 //! When a connection is not the one to use any more, and how it ends then.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use mendpath::{Connection, PathEvent, PathState, PathUpdate, SendStream};
 use tokio::{sync::watch, time::Instant};
 use tracing::debug;
 
 use super::uplink::Said;
-use crate::{backoff::pause, protocol::CloseCode};
+use crate::{backoff::pause, protocol::CloseCode, status::Live};
 
 /// Old connections that are kept at a time; of more the oldest ends.
 const MAX_RETIRED: usize = 4;
@@ -51,7 +51,7 @@ pub(super) struct Retired(VecDeque<Connection>);
 
 impl Retired {
     /// Lets what runs over it end.
-    pub(super) fn add(&mut self, old: Old, why: Why) {
+    pub(super) fn add(&mut self, old: Old, why: Why, live: &Arc<Live>) {
         self.0.retain(|connection| connection.close_reason().is_none());
         if self.0.len() == MAX_RETIRED
             && let Some(oldest) = self.0.pop_front()
@@ -59,7 +59,11 @@ impl Retired {
             oldest.close(CloseCode::Done.into(), b"");
         }
         self.0.push_back(old.connection.clone());
-        tokio::spawn(see_off(old, why));
+        let live = live.clone();
+        tokio::spawn(async move {
+            see_off(old, why).await;
+            live.past().settle();
+        });
     }
 }
 
@@ -160,11 +164,12 @@ mod tests {
     #[tokio::test]
     async fn of_too_many_the_oldest_goes() {
         let (mut retired, mut all) = (Retired::default(), Vec::new());
+        let live = Arc::new(Live::new(true));
         for n in 0..=MAX_RETIRED {
             let (connection, (control, words), server) = connected().await;
             server.admit();
             let running = connection.open_bi().await.unwrap();
-            retired.add(Old { connection: connection.clone(), _goodbye: control }, Why::Drained);
+            retired.add(Old { connection: connection.clone(), _goodbye: control }, Why::Drained, &live);
             all.push((connection, words, running, server));
             let ended: Vec<bool> = all.iter().map(|(old, ..)| old.close_reason().is_some()).collect();
             assert_eq!(ended.iter().filter(|ended| **ended).count(), usize::from(n == MAX_RETIRED));

@@ -178,7 +178,7 @@ async fn keep(
         let used = use_until_it_ends(dialled, reconnects, &options, &publish, &live);
         dialled = match used.instrument(span.clone()).await {
             Next::Moved { to, from, why } => {
-                retired.add(from, why);
+                retired.add(from, why, &live);
                 *to
             }
             // The client said goodbye, and ends.
@@ -215,7 +215,8 @@ fn end_session(
     live: &Live,
 ) {
     let mut past = live.past();
-    past.connections += (&connection.stats()).into();
+    past.left.push(connection.clone());
+    past.settle();
     past.paths.look(reconnects, &live.path_counts(connection));
     past.present = None;
     publish.send_replace(None);
