@@ -119,7 +119,7 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
         ConnectionError::TransportError(error) if is_tls_alert(error.code) => (
             "it does not hold the key that the invitation names".to_owned(),
             "Ask its operator for the present invitation; if that has not changed, somebody else answers in its place",
-            Retry::Useless,
+            Retry::Unproven,
         ),
         ConnectionError::TransportError(TransportError { code, .. })
         | ConnectionError::ConnectionClosed { code, .. }
@@ -128,7 +128,7 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
             (
                 "what answers there is not a mendpath server, or one of another version".to_owned(),
                 "Check the address, and that both sides run the same version",
-                Retry::Useless,
+                Retry::Unproven,
             )
         }
         ConnectionError::ConnectionClosed { code: TransportErrorCode::CONNECTION_REFUSED, reason } => {
@@ -144,7 +144,7 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
         ConnectionError::VersionMismatch => (
             "what answers there does not speak QUIC version 1".to_owned(),
             "Check the address and port of the invitation",
-            Retry::Useless,
+            Retry::Unproven,
         ),
         ConnectionError::Reset => (
             "it has been started again and knows nothing of the connection".to_owned(),
@@ -169,6 +169,9 @@ pub enum Retry {
     /// Only the server's operator can change the outcome. Who was told to wait for the server waits
     /// for that, too.
     OnceInvited,
+    /// What was heard proves nothing, and may come from somebody on the way: it may end differently by
+    /// another way, or in another network.
+    Unproven,
     /// It may.
     Useful,
     /// It may, and within a moment.
@@ -180,9 +183,14 @@ impl Retry {
     pub fn is_worth_it(self, wait: bool) -> bool {
         match self {
             Self::Soon | Self::Useful => true,
-            Self::OnceInvited => wait,
+            Self::Unproven | Self::OnceInvited => wait,
             Self::Useless => false,
         }
+    }
+
+    /// The same for who was connected before, or has tried in vain already.
+    pub fn is_worth_another(self, wait: bool) -> bool {
+        self == Self::Unproven || self.is_worth_it(wait)
     }
 }
 
@@ -269,7 +277,8 @@ mod tests {
         let alert = ConnectionError::TransportError(TransportError::crypto(49, ""));
         let (pin, retry) = explain(&alert, &server);
         assert!(pin.to_string().contains("does not hold the key"), "{pin}");
-        assert_eq!(retry, Retry::Useless);
+        assert_eq!(retry, Retry::Unproven, "somebody else may answer in its place for a while");
+        assert!(!retry.is_worth_it(false) && retry.is_worth_it(true) && retry.is_worth_another(false));
         let (dead, retry) = explain(&ConnectionError::TimedOut, &server);
         assert!(dead.to_string().contains("192.0.2.1:4433: it does not answer. Check"), "{dead}");
         assert_eq!(retry, Retry::Useful);

@@ -9,7 +9,10 @@ use std::{
 };
 
 use mendpath::{ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, SendStream, TokenStore};
-use tokio::task::JoinSet;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
 use tracing::debug;
 
 use super::{Hosts, lookup::Known, narrow};
@@ -34,6 +37,8 @@ const TOGETHER: usize = 3;
 /// Until the next address of a server is tried beside those that have not answered (RFC 8305
 /// section 5).
 const ADDRESS_STAGGER: Duration = Duration::from_millis(250);
+/// For the others, once somebody has answered who is not the server, or not provably.
+const OTHERS: Duration = Duration::from_secs(2);
 /// Until the next server is tried beside those that have not answered; and one that is avoided.
 const HOST_STAGGER: Duration = Duration::from_millis(250);
 const LAST_RESORT: Duration = Duration::from_secs(3);
@@ -261,7 +266,8 @@ async fn first_address(
 }
 
 /// Begins with the first of the candidates, of which there is one at least, and adds the next one when an
-/// attempt fails or hesitates; the first to succeed wins. What would not be better with another ends it.
+/// attempt fails or hesitates; the first to succeed wins. What would not be better with another ends it;
+/// so does what proves nothing, once the others have had some time.
 async fn first_to_answer<C, T, A>(
     candidates: Vec<C>,
     stagger: Duration,
@@ -273,21 +279,35 @@ where
 {
     let mut waiting = candidates.into_iter();
     let mut attempts = JoinSet::new();
-    let mut last = None;
+    let (mut last, mut unproven) = (None, None);
     loop {
         if let Some(candidate) = waiting.next() {
             attempts.spawn(attempt(candidate));
         } else if attempts.is_empty() {
-            return Err(last.expect("there was a candidate"));
+            return Err(unproven.map(|(failed, _)| failed).or(last).expect("there was a candidate"));
         }
+        let until = unproven.as_ref().map(|(_, until)| *until);
+        let too_late = async {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             Some(finished) = attempts.join_next() => match finished {
                 Ok(Ok(answered)) => return Ok(answered),
+                Ok(Err(failed)) if failed.1 == Retry::Unproven => {
+                    _ = unproven.get_or_insert_with(|| (failed, Instant::now() + OTHERS));
+                }
                 Ok(Err((failure, retry))) if !retry.is_worth_it(false) => return Err((failure, retry)),
                 Ok(Err(failed)) => last = Some(failed),
                 Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
             },
             () = pause(stagger), if waiting.len() > 0 => {}
+            () = too_late => {
+                let (failed, _) = unproven.expect("it has a time");
+                return Err(failed);
+            }
         }
     }
 }
@@ -510,6 +530,27 @@ mod tests {
         let reached = dialled.map(|dialled| (dialled.host, dialled.server));
         assert_eq!(reached.map_err(|(failure, _)| failure), Ok((host, answers)));
         serving.abort();
+    }
+
+    /// As the gateway of a network that answers for everybody, beside a path that leads there.
+    #[tokio::test(start_paused = true)]
+    async fn who_is_not_the_server_does_not_keep_the_others_back() {
+        let attempt = |after: Option<u64>| async move {
+            match after {
+                Some(0) => Err((Failure::new("cannot", "it is another", "Look"), Retry::Unproven)),
+                Some(after) => {
+                    pause(Duration::from_secs(after)).await;
+                    Ok(after)
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let first = |candidates: Vec<Option<u64>>| first_to_answer(candidates, STAGGER, attempt);
+        assert_eq!(first(vec![Some(0), None, Some(1)]).await, Ok(1));
+        for silent in [vec![Some(0), None], vec![None, Some(0)], vec![Some(0)], vec![Some(0), Some(5)]] {
+            let (failure, retry) = first(silent).await.unwrap_err();
+            assert_eq!(retry, Retry::Unproven, "{failure}");
+        }
     }
 
     #[test]

@@ -186,7 +186,7 @@ async fn keep(
             Next::Lost(error) => {
                 span.in_scope(|| info!("connection is down: {error}"));
                 let (failure, retry) = explain(&error, &host);
-                if !retry.is_worth_it(wait) {
+                if !retry.is_worth_another(wait) {
                     return failure;
                 }
                 say(format_args!("lost the connection: {error}; reconnecting"));
@@ -399,7 +399,7 @@ async fn redial(options: &DialOptions, wait: bool, manner: Manner) -> Result<Dia
         // Where there are others, one of them is there now.
         match dial(options).await {
             Ok(dialled) => return Ok(dialled),
-            Err((failure, retry)) if !retry.is_worth_it(wait) => return Err(failure),
+            Err((failure, retry)) if !retry.is_worth_another(wait) => return Err(failure),
             Err((failure, _)) => {
                 // The same trouble is told once, not every half minute.
                 let text = failure.to_string();
