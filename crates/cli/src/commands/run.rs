@@ -24,7 +24,6 @@ const BY_SIGNAL: u8 = 128;
 
 pub(super) async fn run(args: RunCommandArgs) -> Result<u8, Failure> {
     console::leave_out_good_news();
-    descriptors::raise_for_connections();
     let options = client_options(&args.carry.dial, &args.carry.session)?;
     let mut signals = Signals::listen();
     // First what may be forbidden: nobody need wait for the server to learn of that.
@@ -32,6 +31,9 @@ pub(super) async fn run(args: RunCommandArgs) -> Result<u8, Failure> {
         Failure::new("cannot start a process for the command", io_reason(&error), "Check this user's limits")
     })?;
     let command = Running::new(child)?;
+    // Not for the command: programs that use select(2) must not get descriptors above 1,023, and some close
+    // all that there may be.
+    descriptors::raise_for_connections();
     let result = carry(&args, options, parent, &mut signals, &command).await;
     match result {
         Ok(Some(status)) => Ok(code(status)),

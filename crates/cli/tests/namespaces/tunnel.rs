@@ -245,6 +245,19 @@ fn the_exit_code_and_signals_are_the_commands() {
     assert_eq!(waiting.wait().unwrap().code(), Some(128 + 15));
 }
 
+/// Programs that use select(2) must not get descriptors above 1,023.
+#[test]
+fn a_command_keeps_its_limit_of_open_files() {
+    let Some(bed) = bed_or_skip(1, Family::Both) else { return };
+    let world = World::new(&bed);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -S -n 200; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_mendpath")]);
+    command.args(["run", "--path", "path0", "--", "sh", "-c", "ulimit -S -n"]);
+    command.env("MENDPATH_INVITATION", world.server.invitation());
+    let (_, text) = output(&bed, &mut command);
+    assert_eq!(text.trim(), "200");
+}
+
 fn read_until(mut output: impl std::io::Read, wanted: &str) {
     let (mut text, mut byte) = (String::new(), [0]);
     while !text.contains(wanted) {
