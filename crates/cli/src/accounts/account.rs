@@ -122,7 +122,7 @@ impl Account {
         self.over_at(now())
     }
 
-    fn over_at(&self, now: SystemTime) -> Option<Over> {
+    pub(super) fn over_at(&self, now: SystemTime) -> Option<Over> {
         let standing = self.standing.borrow();
         let revoked = standing.revoked.then_some(Over::Revoked);
         revoked.or_else(|| standing.terms.over(self.usage().sum(), now))

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{Account, AccountId, Record, Row, Store, StoreError, now};
 use crate::{console::say, failure::Failure};
@@ -27,7 +27,16 @@ const COMPLAIN: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Accounts {
     by_id: Arc<Map>,
+    counted: Mutex<Option<Counted>>,
     keeper: Mutex<Option<Keeper>>,
+}
+
+/// How many accounts were in order when they were last counted.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    when: Instant,
+    all: usize,
+    in_order: usize,
 }
 
 type Map = RwLock<BTreeMap<AccountId, Arc<Account>>>;
@@ -57,7 +66,7 @@ impl Accounts {
         let thread = thread.map_err(|error| {
             Failure::new("cannot keep the accounts", error, "Check this user's limit of threads")
         })?;
-        Ok(Self { by_id, keeper: Mutex::new(Some(Keeper { ask, thread })) })
+        Ok(Self { by_id, counted: Mutex::default(), keeper: Mutex::new(Some(Keeper { ask, thread })) })
     }
 
     /// The account with this id, which a token of this server's has. One that is not known is
@@ -80,9 +89,19 @@ impl Accounts {
         rows
     }
 
-    /// How many may use the server at the moment.
+    /// How many may use the server at the moment. They are counted as often as changes are looked for:
+    /// where there are thousands, thousands of clients may come at once.
     pub(crate) fn in_order(&self) -> usize {
-        read(&self.by_id).values().filter(|account| account.over_now().is_none()).count()
+        let accounts = read(&self.by_id);
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = accounts.len();
+        if let Some(last) = counted.filter(|last| last.all == all && last.when.elapsed() < LOOK) {
+            return last.in_order;
+        }
+        let now = now();
+        let in_order = accounts.values().filter(|account| account.over_at(now).is_none()).count();
+        *counted = Some(Counted { when: Instant::now(), all, in_order });
+        in_order
     }
 
     /// Writes down what was used, and leaves the store. Nobody is let in any more who is not known.
@@ -194,6 +213,24 @@ mod tests {
         assert_eq!(found.over_now(), None);
         operator.revoke(std::slice::from_ref(&alice.name), now()).unwrap();
         assert_eq!(found.over().await, Over::Revoked);
+        accounts.close().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_in_order_are_counted_from_time_to_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let accounts = Accounts::open(Store::open(dir.path()).unwrap(), OWNER_ID).unwrap();
+        assert_eq!(accounts.in_order(), 1);
+        let alice = Record::new(AccountId([1; 16]), "alice".parse().unwrap(), Terms::default());
+        let mut operator = Store::open(dir.path()).unwrap();
+        operator.add(std::slice::from_ref(&alice)).unwrap();
+        let found = accounts.find(alice.id).await.expect("made a moment ago");
+        assert_eq!(accounts.in_order(), 2, "one more counts at once");
+        operator.revoke(std::slice::from_ref(&alice.name), now()).unwrap();
+        assert_eq!(found.over().await, Over::Revoked);
+        assert_eq!(accounts.in_order(), 2, "as it was a moment ago");
+        tokio::time::advance(LOOK).await;
+        assert_eq!(accounts.in_order(), 1);
         accounts.close().await;
     }
 
