@@ -550,8 +550,10 @@ impl Handle {
             }
             state.alive()?;
         }
-        // STREAMS_BLOCKED may have to be sent.
-        self.shared().wake_driver();
+        if matches!(wanted, Wanted::Open(_)) {
+            // STREAMS_BLOCKED may have to be sent.
+            self.shared().wake_driver();
+        }
         Ok(None)
     }
 

@@ -290,12 +290,16 @@ impl Drop for RecvStream {
             return;
         }
         state.receivers.remove(&self.id);
-        if self.end.is_none() && state.error.is_none() {
+        let is_stopped = self.end.is_none() && state.error.is_none();
+        if is_stopped {
             // Refused if the stream has come to its end already.
             let _ = state.proto.stop(self.id, SendStream::DROPPED);
         }
         drop(state);
-        self.shared().wake_driver();
+        // Of a stream that has ended nothing is left to say.
+        if is_stopped {
+            self.shared().wake_driver();
+        }
     }
 }
 

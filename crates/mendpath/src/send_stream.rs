@@ -237,7 +237,8 @@ impl Drop for SendStream {
             Some(sender) if awaited => sender.orphaned = true,
             _ => _ = state.senders.remove(&self.id),
         }
-        if !self.ended && state.error.is_none() {
+        let is_reset = !self.ended && state.error.is_none();
+        if is_reset {
             // Refused if the stream has come to its end already.
             let _ = state.proto.reset(self.id, self.ending.stopped().unwrap_or(Self::DROPPED));
         }
@@ -245,7 +246,10 @@ impl Drop for SendStream {
         if !awaited {
             self.ending.set(End::Reset);
         }
-        self.shared().wake_driver();
+        // Of a stream that has ended nothing is left to say.
+        if is_reset {
+            self.shared().wake_driver();
+        }
     }
 }
 
@@ -274,10 +278,19 @@ impl fmt::Debug for SendStream {
 
 #[cfg(test)]
 mod tests {
-    use crate::{ClientConfig, Endpoint, Identity, ServerConfig};
+    use std::{
+        collections::VecDeque,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::Relaxed},
+        },
+        task::{Context, Wake, Waker},
+    };
 
-    #[tokio::test]
-    async fn what_has_ended_is_not_kept_for_those_who_have_not_looked_yet() {
+    use crate::{ClientConfig, Connection, Endpoint, Identity, ServerConfig};
+
+    /// Two ends of a connection, and what keeps them open.
+    async fn pair() -> ([Endpoint; 2], Connection, Connection) {
         let identity = Identity::self_signed(["localhost"]).unwrap();
         let local = "127.0.0.1:0".parse().unwrap();
         let server = Endpoint::server(ServerConfig::with_identity(&identity).unwrap(), local).unwrap();
@@ -285,7 +298,46 @@ mod tests {
         let config = ClientConfig::with_pinned_key(identity.pin());
         let connecting = client.connect_with(&config, server.local_addrs()[0], "localhost").unwrap();
         let (connection, peer) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
-        let (connection, _peer) = (connection.unwrap(), peer.unwrap());
+        ([client, server], connection.unwrap(), peer.unwrap())
+    }
+
+    /// How often a driver was woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Each time is a look at the connection, and often at the sockets.
+    #[tokio::test]
+    async fn a_driver_is_not_woken_for_nothing() {
+        let (_endpoints, connection, mut peer) = pair().await;
+        let under_way = peer.open_uni().await.unwrap();
+        let (mut ask, mut answer) = connection.open_bi().await.unwrap();
+        ask.write_all(b"ask").await.unwrap();
+        ask.finish().unwrap();
+        let (mut answering, mut asked) = peer.accept_bi().await.unwrap();
+        assert_eq!(asked.read_to_end(10).await.unwrap(), b"ask");
+        answering.finish().unwrap();
+        assert!(answer.read_to_end(10).await.unwrap().is_empty());
+        answering.finished().await.unwrap();
+
+        // From here on nobody has a turn but this test.
+        let woken = Arc::new(Woken::default());
+        peer.shared().inbox.collect(&Waker::from(woken.clone()), &mut VecDeque::new());
+        assert!(peer.poll_accept_bi(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop((answering, asked));
+        assert_eq!(woken.0.load(Relaxed), 0);
+        drop(under_way);
+        assert_eq!(woken.0.load(Relaxed), 1, "a reset is to be sent");
+    }
+
+    #[tokio::test]
+    async fn what_has_ended_is_not_kept_for_those_who_have_not_looked_yet() {
+        let (_endpoints, connection, _peer) = pair().await;
         let in_the_books = || connection.shared().lock().senders.len();
 
         let mut reset = connection.open_uni().await.unwrap();
