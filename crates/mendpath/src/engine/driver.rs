@@ -179,15 +179,22 @@ impl Driver {
     }
 
     /// Tells the application what happened. Returns how many were woken who wait for something to
-    /// read.
+    /// read. Who accepts streams is one of them, and where several write lately has several read.
     fn tell(&mut self, state: &mut State) -> usize {
-        let mut readers = 0;
+        let (mut readers, mut accepts) = (0, false);
         while let Some(event) = state.proto.poll_event() {
             trace!(?event);
             self.drained |= matches!(event, Event::Drained);
-            readers += usize::from(self.shared.dispatch(state, event) == Woken::Reader);
+            match self.shared.dispatch(state, event) {
+                Woken::Reader => readers += 1,
+                Woken::Acceptor => accepts = true,
+                Woken::NoReader => {}
+            }
         }
-        readers
+        match accepts {
+            true => readers + 1 + usize::from(self.company.is_expected()),
+            false => readers,
+        }
     }
 
     /// The timers of a closed connection come after sending: a driver that has its turn late would

@@ -258,7 +258,13 @@ impl Shared {
 
     fn dispatch_stream(&self, state: &mut State, event: StreamEvent) -> Woken {
         match event {
-            StreamEvent::Opened { dir } => self.opened[index(dir)].notify_waiters(),
+            StreamEvent::Opened { dir } => {
+                let opened = &self.opened[index(dir)];
+                opened.notify_waiters();
+                if opened.is_awaited() {
+                    return Woken::Acceptor;
+                }
+            }
             StreamEvent::Available { dir } => self.available[index(dir)].notify_waiters(),
             StreamEvent::Readable(id) => {
                 if let Some(reader) = state.receivers.get_mut(&id).and_then(Option::take) {
@@ -283,6 +289,8 @@ impl Shared {
 pub(crate) enum Woken {
     /// A task that waits for something to read on a stream.
     Reader,
+    /// One that takes streams and sees to it that they are read.
+    Acceptor,
     /// Somebody else, or nobody.
     NoReader,
 }

@@ -21,6 +21,11 @@ impl Signal {
         self.0.get_or_init(Arc::default)
     }
 
+    /// Whether anybody has ever waited for it.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.0.get().is_some()
+    }
+
     /// Wakes all who wait.
     pub(crate) fn notify_waiters(&self) {
         if let Some(notify) = self.0.get() {

@@ -500,3 +500,51 @@ async fn a_stream_that_was_stopped_before_anybody_accepted_it_says_so() {
     })
     .await;
 }
+
+/// Requests that came in two datagrams, of which an ACK is owed at once, are answered in one with it.
+#[tokio::test]
+async fn who_accepts_streams_has_their_turn_before_the_ack() {
+    const ROUNDS: u64 = 20;
+    watchdog(async {
+        let (server, client) = configs();
+        let transport = || TransportConfig {
+            max_datagram_size: 1_200,
+            jumbo_datagram_size: 0,
+            recovery: RecoveryKind::None,
+            ..TransportConfig::default()
+        };
+        let pair = Pair::with(server.transport(transport()), client.transport(transport()));
+        let (client, server) = pair.connect().await;
+        let answering = server.clone();
+        tokio::spawn(async move {
+            while let Ok((mut answer, mut asked)) = answering.accept_bi().await {
+                tokio::spawn(async move {
+                    asked.read_to_end(1_000).await.unwrap();
+                    answer.write_all(b"answer").await.unwrap();
+                    answer.finish().unwrap();
+                });
+            }
+        });
+        let sent = || server.path_stats()[0].packets_sent;
+        let mut before = 0;
+        for round in 0..=ROUNDS {
+            if round == 1 {
+                // What follows a handshake has been sent.
+                before = sent();
+            }
+            let mut waiting = Vec::new();
+            for _ in 0..2 {
+                let (mut ask, answer) = client.open_bi().await.unwrap();
+                ask.write_all(&[7; 1_000]).await.unwrap();
+                ask.finish().unwrap();
+                waiting.push((ask, answer));
+            }
+            for (_, answer) in &mut waiting {
+                assert_eq!(answer.read_to_end(100).await.unwrap(), b"answer");
+            }
+        }
+        let packets = sent() - before;
+        assert!(packets < ROUNDS * 3 / 2, "{packets} packets for {ROUNDS} rounds");
+    })
+    .await;
+}
