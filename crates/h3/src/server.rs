@@ -43,12 +43,13 @@ pub struct Limits {
     /// Fields of a request, and again of its trailers, in bytes as RFC 9114 section 4.2.2 counts
     /// them once they are decompressed; larger ones are answered with 431. Default 16 kB.
     pub field_section: u64,
-    /// From the first byte of a request to the last of its fields. Default 10 s.
+    /// From the first byte of a request to the last of its fields, and until the client has room for our
+    /// SETTINGS. Default 10 s.
     pub head: Duration,
     /// Silence within the body of a request while the service waits for it. Default 30 s.
     pub body: Duration,
     /// Without room for more of a response, because the client does not read, and once it is all handed
-    /// over, without acknowledging any of what is left. Default 60 s.
+    /// over, without acknowledging any of what is left; also without room for GOAWAY. Default 60 s.
     pub send: Duration,
     /// Without a request, until the connection is closed. Default 120 s.
     pub idle: Duration,
@@ -145,11 +146,12 @@ impl Server {
         B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
         let (watched, accepting) = Connection::watched(connection.clone());
-        let mut h3 = h3::server::builder()
-            .max_field_section_size(self.limits.field_section)
-            .build(watched.max_frame_size(self.limits.field_section.saturating_mul(FRAME_FACTOR)))
-            .await?;
+        let watched = watched.max_frame_size(self.limits.field_section.saturating_mul(FRAME_FACTOR));
         let books = Arc::new(Books::new(self.limits.clone(), connection, Box::new(refused)));
+        let mut builder = h3::server::builder();
+        builder.max_field_section_size(self.limits.field_section);
+        let mut h3: Requests =
+            books.with_room(self.limits.head, pin!(builder.build::<_, Bytes>(watched))).await?;
         let requests = TaskTracker::new();
         let idle = sleep_until(Instant::now() + self.limits.idle);
         let (mut stop, mut idle, mut over) = (pin!(stop), pin!(idle), false);
@@ -168,7 +170,7 @@ impl Server {
                     Ok(None) => {
                         requests.close();
                         over = true;
-                        accept_no_more(&mut h3, &accepting, last).await?;
+                        accept_no_more(&mut h3, &accepting, last, &books).await?;
                     }
                     Err(error) if error.is_h3_no_error() => return Ok(()),
                     Err(error) => return Err(error),
@@ -176,13 +178,13 @@ impl Server {
                 () = requests.wait(), if stopping => return Ok(()),
                 () = &mut stop, if !stopping => {
                     requests.close();
-                    accept_no_more(&mut h3, &accepting, last).await?;
+                    accept_no_more(&mut h3, &accepting, last, &books).await?;
                 }
                 () = &mut idle, if !stopping => match self.idle_for(&requests, &books) {
                     Some(left) => idle.as_mut().reset(Instant::now() + left),
                     None => {
                         requests.close();
-                        accept_no_more(&mut h3, &accepting, last).await?;
+                        accept_no_more(&mut h3, &accepting, last, &books).await?;
                     }
                 },
             }
@@ -219,10 +221,11 @@ async fn accept_no_more(
     h3: &mut Requests,
     accepting: &Accepting,
     last: Option<StreamId>,
+    books: &Books,
 ) -> Result<(), ConnectionError> {
     accepting.end_at(first_rejected(last));
     // `h3` counts from the request accepted last. Without one it names the first there can be.
-    match h3.shutdown(usize::from(last.is_some())).await {
+    match books.with_room(books.limits.send, pin!(h3.shutdown(usize::from(last.is_some())))).await {
         Err(error) if error.is_h3_no_error() => Ok(()),
         told => told,
     }
@@ -253,6 +256,17 @@ impl Books {
         refused: Box<dyn Fn(StatusCode) + Send + Sync>,
     ) -> Self {
         Self { limits, connection, given_up: AtomicU32::new(0), over: Mutex::new(Instant::now()), refused }
+    }
+
+    /// Waits for what is said of the connection itself, for which the client must have room (RFC 9114
+    /// section 6.2). Where it has none for so long, the connection is closed, which ends the wait.
+    async fn with_room<F: Future>(&self, patience: Duration, mut saying: Pin<&mut F>) -> F::Output {
+        if let Ok(said) = within(patience, saying.as_mut()).await {
+            return said;
+        }
+        let code = VarInt::saturating(Code::H3_GENERAL_PROTOCOL_ERROR.value());
+        self.connection.close(code, b"there is no room for the control stream");
+        saying.await
     }
 
     fn on_over(&self, outcome: Outcome) {

@@ -36,8 +36,13 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new() -> Self {
+        Self::with(|client| client)
+    }
+
+    /// With a client of which something is said besides.
+    pub(crate) fn with(said: impl FnOnce(ClientConfig) -> ClientConfig) -> Self {
         let identity = Identity::self_signed(["localhost"]).unwrap();
-        let client = ClientConfig::with_pinned_key(identity.pin()).alpn([ALPN]);
+        let client = said(ClientConfig::with_pinned_key(identity.pin()).alpn([ALPN]));
         let server = ServerConfig::with_identity(&identity).unwrap().alpn([ALPN]);
         Self {
             server: Endpoint::server(server, LOOPBACK).unwrap(),

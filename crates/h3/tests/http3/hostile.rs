@@ -511,6 +511,33 @@ async fn a_connection_without_requests_is_closed() {
     .await;
 }
 
+/// Else it would stay open for as long as the client says that it is there.
+#[tokio::test]
+async fn a_client_without_room_for_what_is_said_of_the_connection_is_given_up() {
+    async fn end_of(pair: Pair) -> VarInt {
+        let (client, server) = pair.connect().await;
+        let mut limits = Limits::default();
+        (limits.head, limits.idle, limits.send) = (SOON, SOON, SOON);
+        let never = service_fn(|_: Request<Body>| pending::<Result<Response<Full<Bytes>>, Infallible>>());
+        tokio::spawn(async move { Server::new(limits).serve(server, never, pending()).await });
+        closed_with(&client).await
+    }
+    watchdog(async {
+        let none = Pair::with(|client| client.max_streams(100, 0));
+        assert_eq!(end_of(none).await, code(Code::H3_GENERAL_PROTOCOL_ERROR));
+        // SETTINGS are some dozens of bytes and GOAWAY three: one of these has room for the first alone.
+        let mut ends = tokio::task::JoinSet::new();
+        for room in (1..=121).step_by(3) {
+            ends.spawn(end_of(Pair::with(|client| client.receive_windows(room, 1 << 20))));
+        }
+        let ends = ends.join_all().await;
+        let given_up = ends.iter().filter(|end| **end == code(Code::H3_GENERAL_PROTOCOL_ERROR)).count();
+        let ended = ends.iter().filter(|end| **end == code(Code::H3_NO_ERROR)).count();
+        assert!(given_up > 1 && ended > 0 && given_up + ended == ends.len(), "{ends:?}");
+    })
+    .await;
+}
+
 /// Nor is it closed as soon as one is over that took longer than it may be idle.
 #[tokio::test]
 async fn a_connection_is_not_idle_while_a_request_is_under_way() {
