@@ -173,6 +173,13 @@ impl Memory {
     /// not used for longest goes for it.
     pub(super) fn keep(&self, name: &str, known: Known, now: Instant) {
         let mut books = self.books();
+        // That there is no coded file is found again each second: nobody's turn changes by it.
+        if let (Known::Nothing, Some(kept)) = (&known, books.kept.get_mut(name))
+            && matches!(kept.known, Known::Nothing)
+        {
+            kept.walked = now;
+            return;
+        }
         books.remove(name);
         let bytes = known.bytes();
         if bytes > self.limits.total {
@@ -321,6 +328,23 @@ mod tests {
         assert!(memory.renew("page", state(EACH + 1), later).is_none());
         assert!(memory.renew("page", state(EACH), later).is_some());
         assert!(is_kept(&memory, "page", later));
+    }
+
+    /// To give it another would cost each request as much as there are names.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_still_not_there_keeps_its_place() {
+        let (memory, begin) = (Memory::new(Limits::default()), Instant::now());
+        for name in ["page", "other"] {
+            memory.keep(name, Known::Nothing, begin);
+        }
+        let later = begin + Duration::from_secs(1);
+        assert!(!is_kept(&memory, "page", later));
+        memory.keep("page", Known::Nothing, later);
+        assert!(is_kept(&memory, "page", later));
+        assert_eq!(memory.books().order.front().map(|name| &**name), Some("page"));
+        memory.keep("page", file(EACH), later);
+        assert_eq!(memory.books().order.back().map(|name| &**name), Some("page"), "it is new");
+        assert_eq!(memory.figures().names, 2);
     }
 
     #[tokio::test(start_paused = true)]
