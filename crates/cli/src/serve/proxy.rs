@@ -14,7 +14,7 @@ use hyper::{
     HeaderMap, Method, Request, Response, StatusCode, Uri, Version,
     body::{Body as _, Incoming},
     ext::on_informational,
-    header::{CONTENT_LENGTH, HOST, HeaderValue, LINK, TRANSFER_ENCODING},
+    header::{CONTENT_LENGTH, EXPECT, HOST, HeaderValue, LINK, TRANSFER_ENCODING},
 };
 use hyper_util::{
     client::legacy::{Client, Error, connect::HttpConnector},
@@ -72,8 +72,9 @@ impl Backend {
             keep_upgrade(request.headers_mut());
         }
         if let Some(hints) = hints {
+            let waits = waits_to_send(request.headers());
             on_informational(&mut request, move |interim| {
-                pass_on(interim.status(), interim.headers(), &hints)
+                pass_on(interim.status(), interim.headers(), waits, &hints)
             });
         }
         let (client, afresh) = (self.client.clone(), self.afresh.clone());
@@ -234,11 +235,21 @@ fn failure(error: &Error, progress: &Progress) -> Response<SiteBody> {
     }
 }
 
-/// Hands early hints on to the browser (RFC 8297): their links, which is what they are for.
-fn pass_on(status: StatusCode, fields: &HeaderMap, hints: &Interim) {
-    if status.as_u16() == 103 {
-        let links = fields.get_all(LINK).iter();
-        hints.send(status, links.map(|link| (LINK, link.clone())).collect());
+/// Whether a client sends its body only once it is told to, or has waited for long.
+fn waits_to_send(fields: &HeaderMap) -> bool {
+    fields.get(EXPECT).is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// Hands on to a client that it may send its body, if it waits for that (RFC 9110 section 10.1.1), and
+/// early hints (RFC 8297): their links, which is what they are for.
+fn pass_on(status: StatusCode, fields: &HeaderMap, waits: bool, hints: &Interim) {
+    match status.as_u16() {
+        100 if waits => _ = hints.send(status, HeaderMap::new()),
+        103 => {
+            let links = fields.get_all(LINK).iter();
+            hints.send(status, links.map(|link| (LINK, link.clone())).collect());
+        }
+        _ => {}
     }
 }
 

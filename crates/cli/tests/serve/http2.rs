@@ -61,6 +61,16 @@ async fn early_hints_come_before_the_response() {
     assert_eq!(response.body_mut().data().await.unwrap().unwrap(), "here");
 }
 
+#[tokio::test]
+async fn who_asks_whether_to_send_a_body_hears_when() {
+    let address = inviting().await;
+    let (mut response, mut body) = requests(address).await.send_request(expecting(), false).unwrap();
+    let invited = poll_fn(|cx| response.poll_informational(cx)).await.unwrap().unwrap();
+    assert_eq!(invited.status(), StatusCode::CONTINUE);
+    body.send_data(Bytes::from_static(b"more"), true).unwrap();
+    assert_eq!(response.await.unwrap().status(), StatusCode::OK);
+}
+
 /// More than is held anywhere on the way there and back, and trailers after it.
 #[tokio::test]
 async fn long_bodies_go_both_ways() {

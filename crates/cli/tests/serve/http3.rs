@@ -45,6 +45,17 @@ async fn early_hints_come_before_the_response() {
     assert_eq!(asked.recv_response().await.unwrap().status(), StatusCode::OK);
 }
 
+#[tokio::test]
+async fn who_asks_whether_to_send_a_body_hears_when() {
+    let address = inviting().await;
+    let mut requests = requests(visit(address).await).await;
+    let mut asked = requests.send_request(expecting()).await.unwrap();
+    assert_eq!(asked.recv_response().await.unwrap().status(), StatusCode::CONTINUE);
+    asked.send_data(Bytes::from_static(b"more")).await.unwrap();
+    asked.finish().await.unwrap();
+    assert_eq!(asked.recv_response().await.unwrap().status(), StatusCode::OK);
+}
+
 /// The end of a server whose patience has none.
 async fn patiently(stopped: oneshot::Receiver<()>) -> std::future::Pending<()> {
     let _ = stopped.await;

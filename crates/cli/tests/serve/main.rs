@@ -370,6 +370,27 @@ async fn hinting() -> (SocketAddr, oneshot::Sender<()>) {
     (address, hinted)
 }
 
+/// A site before a server that says when it takes a body.
+async fn inviting() -> SocketAddr {
+    let (listener, address) = behind().await;
+    tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        let asked = fields(&mut tcp).await.to_lowercase();
+        assert!(asked.contains("expect: 100-continue\r\n"), "{asked}");
+        tcp.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.unwrap();
+        tcp.read_exact(&mut [0; 4]).await.unwrap();
+        tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhere").await.unwrap();
+        rest(&mut tcp).await;
+    });
+    address
+}
+
+/// A request whose client asks whether to send its body.
+fn expecting() -> Request<()> {
+    let request = Request::post("https://localhost/").header("content-length", "4");
+    request.header("expect", "100-continue").body(()).unwrap()
+}
+
 /// RFC 8297: the links, and nothing else of what the server behind said.
 fn assert_hints(early: &Response<()>) {
     assert_eq!(early.status().as_u16(), 103);
