@@ -8,7 +8,7 @@ use std::{
     net::SocketAddr,
     path::Path,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -38,8 +38,8 @@ const GIVEN_UP: u16 = 499;
 pub(super) struct AccessLog(Option<Writer>);
 
 impl AccessLog {
-    /// Opens the file, which grows; `-` is stdout.
-    pub(super) fn open(file: Option<&Path>) -> Result<Self, Failure> {
+    /// Opens the file, which grows; `-` is stdout. Lines that cannot be written count in the `statistics`.
+    pub(super) fn open(file: Option<&Path>, statistics: &Statistics) -> Result<Self, Failure> {
         let Some(file) = file else { return Ok(Self(None)) };
         let failed = |error: std::io::Error| {
             let tried = format!("cannot write the access log {}", file.display());
@@ -52,7 +52,9 @@ impl AccessLog {
             }
             Ok(Box::new(File::options().append(true).create(true).open(&name)?))
         };
-        Ok(Self(Some(Writer::new(open).map_err(failed)?)))
+        let lines = statistics.lost_lines();
+        let lost = move || _ = lines.fetch_add(1, Ordering::Relaxed);
+        Ok(Self(Some(Writer::new(open, lost).map_err(failed)?)))
     }
 
     /// Opens the file again for the lines from here on: somebody may have moved it away.
@@ -219,7 +221,8 @@ mod tests {
     async fn a_file_that_was_moved_away_keeps_the_lines_of_its_time() {
         let dir = tempfile::tempdir().unwrap();
         let (file, moved) = (dir.path().join("log"), dir.path().join("log.1"));
-        let (log, statistics) = (AccessLog::open(Some(&file)).unwrap(), statistics());
+        let statistics = statistics();
+        let log = AccessLog::open(Some(&file), &statistics).unwrap();
         let note = |path: &str| {
             let request = Request::get(path).body(()).unwrap();
             drop(Entry::new(log.clone(), statistics.clone(), &request, "192.0.2.7:1".parse().unwrap()));
@@ -242,7 +245,8 @@ mod tests {
     #[tokio::test]
     async fn a_request_has_a_line_whether_it_is_answered_or_given_up() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let (log, statistics) = (AccessLog::open(Some(file.path())).unwrap(), statistics());
+        let statistics = statistics();
+        let log = AccessLog::open(Some(file.path()), &statistics).unwrap();
         let request = Request::get("/page").body(()).unwrap();
         let entry = || Entry::new(log.clone(), statistics.clone(), &request, "192.0.2.7:1".parse().unwrap());
         drop(Logged::<String>::new(None, StatusCode::NOT_FOUND, entry()));

@@ -79,7 +79,7 @@ impl Site {
             }
             Content::Proxy(url) => Source::Backend(Box::new(Backend::new(url.clone()))),
         };
-        let log = AccessLog::open(options.access_log.as_deref())?;
+        let log = AccessLog::open(options.access_log.as_deref(), &statistics)?;
         let alternative = HeaderValue::try_from(format!("h3=\":{port}\"; ma={REMEMBER}"));
         Ok(Self { source, log, alternative: alternative.expect("digits and quotes"), statistics })
     }

@@ -37,8 +37,8 @@ struct Books {
     endpoint: Endpoint,
     /// Connections by TCP.
     tcp: AtomicUsize,
-    /// Lines of the access log that nobody took.
-    lost_lines: AtomicU64,
+    /// Lines of the access log that nobody took, or that could not be written.
+    lost_lines: Arc<AtomicU64>,
     /// Of files.
     memory: Arc<Memory>,
     pages: Mutex<Pages>,
@@ -88,7 +88,7 @@ impl Drop for SeenByTcp {
 impl Statistics {
     pub(super) fn new(endpoint: Endpoint, memory: Arc<Memory>) -> Arc<Self> {
         let (live, tcp, pages) = (Live::new(false), AtomicUsize::new(0), Mutex::default());
-        let lost_lines = AtomicU64::new(0);
+        let lost_lines = Arc::default();
         let books = Arc::new(Books { live, endpoint, tcp, lost_lines, memory, pages });
         let feed = {
             let books = books.clone();
@@ -125,9 +125,14 @@ impl Statistics {
         responses.bytes += bytes;
     }
 
-    /// A line of the access log was dropped.
+    /// A line of the access log is lost.
     pub(super) fn on_lost_line(&self) {
         self.books.lost_lines.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts such lines, for whoever finds out later.
+    pub(super) fn lost_lines(&self) -> Arc<AtomicU64> {
+        self.books.lost_lines.clone()
     }
 
     /// Answers one request.
@@ -250,7 +255,7 @@ impl Collector for Scrape {
         Metric { name: "web_responses", help }.counters(all(|responses| responses.count), encoder)?;
         let help = "Bytes of their bodies";
         Metric { name: "web_response_bytes", help }.counters(all(|responses| responses.bytes), encoder)?;
-        let help = "Lines of the access log that were dropped since nobody took them";
+        let help = "Lines of the access log that nobody took, or that could not be written";
         Metric { name: "web_log_lines_dropped", help }.counter(self.lost_lines, encoder)?;
         let Figures { names, bytes, found, opened } = self.files;
         let help = "Names of files of which something is in memory";

@@ -34,26 +34,48 @@ fn tell(error: &io::Error) {
     say(format_args!("cannot open the access log again: {}; the old file goes on", io_reason(error)));
 }
 
+fn tell_of_loss(error: &io::Error) {
+    say(format_args!("cannot write the access log: {}; lines are lost", io_reason(error)));
+}
+
 impl Writer {
-    /// Writes to what this opens until the last clone is dropped.
+    /// Writes to what this opens until the last clone is dropped, and tells `lost` of each line that
+    /// cannot be written.
     ///
     /// # Errors
     /// If it cannot be opened, or there can be no thread for it.
     pub(super) fn new(
         open: impl Fn() -> io::Result<Box<dyn Write + Send>> + Send + 'static,
+        lost: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
         let (to, mut from) = mpsc::channel(QUEUE);
         let mut out = open()?;
         let write = move || {
+            let mut told = false;
             while let Some(message) = from.blocking_recv() {
-                // A full disk is no reason not to answer.
-                let _ = match message {
-                    Message::Line(line) => out.write_all(line.as_bytes()),
-                    Message::Flush(done) => out.flush().map(|()| _ = done.send(())),
-                    Message::Reopen => open().map(|opened| out = opened).inspect_err(tell).map(|()| {
-                        say("opened the access log again");
-                    }),
-                };
+                match message {
+                    Message::Line(line) => {
+                        // A full disk is no reason not to answer.
+                        if let Err(error) = out.write_all(line.as_bytes()) {
+                            lost();
+                            if !std::mem::replace(&mut told, true) {
+                                tell_of_loss(&error);
+                            }
+                        }
+                    }
+                    Message::Flush(done) => {
+                        if out.flush().is_ok() {
+                            let _ = done.send(());
+                        }
+                    }
+                    Message::Reopen => match open() {
+                        Ok(opened) => {
+                            (out, told) = (opened, false);
+                            say("opened the access log again");
+                        }
+                        Err(error) => tell(&error),
+                    },
+                }
                 if from.is_empty() {
                     let _ = out.flush();
                 }
@@ -88,7 +110,11 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, mpsc::Receiver};
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc::Receiver,
+    };
 
     use super::*;
 
@@ -111,13 +137,39 @@ mod tests {
         }
     }
 
+    /// A disk without room.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_that_cannot_be_written_are_counted() {
+        let lost = Arc::<AtomicUsize>::default();
+        let counted = lost.clone();
+        let count = move || _ = counted.fetch_add(1, Relaxed);
+        let writer = Writer::new(|| Ok(Box::new(Full) as _), count).unwrap();
+        for _ in 0..3 {
+            assert!(writer.write("line\n".to_owned()));
+        }
+        writer.flush().await;
+        assert_eq!(lost.load(Relaxed), 3);
+    }
+
     #[tokio::test]
     async fn nobody_waits_for_a_reader_and_what_is_taken_is_written() {
         let (open, opened) = std::sync::mpsc::channel();
         let written = Arc::default();
         let pipe = Mutex::new(Some(Pipe { opened, written: Arc::clone(&written) }));
         let give = move || Ok(Box::new(pipe.lock().unwrap().take().expect("opened once")) as _);
-        let writer = Writer::new(give).unwrap();
+        let writer = Writer::new(give, || ()).unwrap();
         let taken = (0..2 * QUEUE).filter(|line| writer.write(format!("{line}\n"))).count();
         // One may be on its way into the pipe.
         assert!((QUEUE..=QUEUE + 1).contains(&taken), "{taken}");
