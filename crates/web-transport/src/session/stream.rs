@@ -24,13 +24,15 @@ pub struct SendStream {
     /// Kept from poll to poll; goes before the stream, which looks whether somebody waits.
     ending: Option<Ending>,
     stream: mendpath::SendStream,
+    /// Finished or reset by us.
+    over: bool,
     wait: Wait,
     link: Arc<Link>,
 }
 
 impl SendStream {
     pub(crate) fn new(stream: mendpath::SendStream, link: Arc<Link>) -> Self {
-        Self { ending: None, stream, wait: Wait::default(), link }
+        Self { ending: None, stream, over: false, wait: Wait::default(), link }
     }
 
     /// The stream below.
@@ -67,10 +69,13 @@ impl SendStream {
     }
 
     pub(crate) fn finish(&mut self) -> Result<(), StreamError> {
-        self.stream.finish().map_err(|_| StreamError::Ended)
+        self.stream.finish().map_err(|_| StreamError::Ended)?;
+        self.over = true;
+        Ok(())
     }
 
     pub(crate) fn reset(&mut self, code: u32) {
+        self.over = true;
         // Refused once all of it was acknowledged, or it was reset before.
         let _ = self.stream.reset(self.link.codes().encode(code));
     }
@@ -84,6 +89,15 @@ impl SendStream {
             Ok(Some(code)) => Err(error::stopped(code, self.link.codes())),
             Err(error) => Err(error::ending(error, |lost| self.link.lost(lost))),
         })
+    }
+}
+
+impl Drop for SendStream {
+    /// The stream below would say QUIC's 0, which over HTTP/3 is no code of a session.
+    fn drop(&mut self) {
+        if !self.over {
+            self.reset(0);
+        }
     }
 }
 
@@ -164,6 +178,13 @@ impl RecvStream {
 
     fn error(&self, error: mendpath::ReadError) -> StreamError {
         error::read(error, self.link.codes(), |lost| self.link.lost(lost))
+    }
+}
+
+impl Drop for RecvStream {
+    /// As of [`SendStream`]; refused once it has come to its end.
+    fn drop(&mut self) {
+        self.stop(0);
     }
 }
 
