@@ -9,10 +9,11 @@ use std::{
 use socket2::{Domain, Protocol, Type};
 use tracing::debug;
 
-use crate::{BindError, PathOptions};
+use crate::{BindError, PathOptions, socket::canonical};
 
 /// Binds a socket to `local`. The IPv6 wildcard address takes IPv4 too.
 pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, BindError> {
+    let local = canonical(local);
     bind_on(local, None).map_err(|source| BindError::Io { local, source })
 }
 

@@ -14,6 +14,7 @@ use crate::{
     ResetKey, ServerConfig,
     bind::bind,
     engine::{Crew, EndpointHandle, Threads},
+    socket::canonical,
     steer::{GroupError, Steered},
 };
 
@@ -88,7 +89,7 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let engine = self.crew().pick();
+        let (engine, remote) = (self.crew().pick(), canonical(remote));
         let socket = engine.sockets.towards(remote).ok_or(ConnectError::NoSocket(remote))?;
         let path = NetworkPath { local: socket.local(), remote };
         engine.connect(config, path, server_name).map(Connecting::new)
@@ -106,7 +107,7 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let engine = self.crew().pick();
+        let (engine, remote) = (self.crew().pick(), canonical(remote));
         let socket = engine.path_socket(path, remote)?;
         let local = NetworkPath { local: socket.socket.local(), remote };
         let connecting = Connecting::new(engine.connect(config, local, server_name)?);

@@ -7,6 +7,8 @@ use std::{
 
 use proto::PathStatus;
 
+use crate::socket::canonical;
+
 /// Where a new path starts and leads. The default is one more path to the same remote address, from
 /// a fresh port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl PathOptions {
     /// used; with another port, or 0 for any, a fresh socket is bound.
     #[must_use]
     pub fn local(mut self, local: SocketAddr) -> Self {
-        self.local = Some(local);
+        self.local = Some(canonical(local));
         self
     }
 
@@ -65,7 +67,7 @@ impl PathOptions {
     /// Leads to this address of the peer, instead of the one that the connection was made to.
     #[must_use]
     pub fn remote(mut self, remote: SocketAddr) -> Self {
-        self.remote = Some(remote);
+        self.remote = Some(canonical(remote));
         self
     }
 

@@ -148,11 +148,7 @@ impl Socket {
     /// Between which addresses a received datagram travelled.
     pub(crate) fn path_of(&self, meta: &RecvMeta) -> NetworkPath {
         let ip = meta.dst_ip.map_or(self.local.ip(), |ip| ip.to_canonical());
-        let remote = match meta.addr.ip().to_canonical() {
-            IpAddr::V4(ip) => SocketAddr::new(ip.into(), meta.addr.port()),
-            IpAddr::V6(_) => meta.addr,
-        };
-        NetworkPath { local: SocketAddr::new(ip, self.local.port()), remote }
+        NetworkPath { local: SocketAddr::new(ip, self.local.port()), remote: canonical(meta.addr) }
     }
 
     /// Its path is gone: receive what is under way, then close.
@@ -229,6 +225,15 @@ fn without_timestamps(socket: &std::net::UdpSocket) {
     }
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = socket;
+}
+
+/// An IPv4 address that is written as one of IPv6 (RFC 4291 section 2.5.5.2) as what it is: paths are
+/// compared by their addresses.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        IpAddr::V6(_) => address,
+    }
 }
 
 /// The ECN mark of a received datagram.

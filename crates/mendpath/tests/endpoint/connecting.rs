@@ -1,7 +1,9 @@
-//! Connections that cannot begin, and what clients are told about it.
+//! Connections that cannot begin, and what clients are told about it; and one that can.
+
+use std::net::SocketAddr;
 
 use mendpath::{
-    ClientConfig, ConnectError, ConnectionError, Endpoint, Identity, ServerConfig,
+    ClientConfig, ConnectError, ConnectionError, Endpoint, Identity, PathOptions, ServerConfig,
     rustls::pki_types::PrivatePkcs8KeyDer,
 };
 
@@ -58,4 +60,28 @@ async fn an_address_that_names_no_host_or_no_port_is_refused_at_once() {
         let error = client.connect_with(&config, remote.parse().unwrap(), "localhost").map(drop).unwrap_err();
         assert!(matches!(error, ConnectError::InvalidRemote(_)), "{error}");
     }
+}
+
+/// As some resolvers give it.
+#[tokio::test]
+async fn an_ipv4_address_that_is_written_as_one_of_ipv6_is_what_it_is() {
+    watchdog(async {
+        let pair = Pair::new();
+        let mapped = |address: SocketAddr| match address {
+            SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+            SocketAddr::V6(_) => address,
+        };
+        let connecting = pair.client.connect(mapped(pair.address()), "localhost").unwrap();
+        let accept = async { pair.server.accept().await.expect("the server is open").await };
+        let (client, server) = tokio::join!(connecting, accept);
+        let (client, _server) = (client.unwrap(), server.unwrap());
+        assert_eq!(client.remote_address(), pair.address());
+        let local = pair.client.bind(mapped(LOOPBACK)).unwrap();
+        assert!(local.is_ipv4(), "{local}");
+        let options = PathOptions::new().local(mapped(local)).remote(mapped(pair.address()));
+        let path = client.add_path(options).await.unwrap();
+        assert_eq!(path.network().unwrap().local, local);
+        assert_eq!(path.network().unwrap().remote, pair.address());
+    })
+    .await;
 }
