@@ -86,8 +86,8 @@ async fn receive_forever(engine: &Engine, socket: &Socket, mut receiver: Receive
                 gathered = routed.may_gather && used < SLOTS;
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            // An interface that goes away, or news by ICMP: other paths go on, and this one may
-            // come back.
+            Err(error) if is_about_a_peer(&error) => since_yield += 1,
+            // An interface that goes away: other paths go on, and this one may come back.
             Err(error) if failures < MAX_FAILURES => {
                 failures += 1;
                 debug!(local = %socket.local(), %error, "cannot receive");
@@ -104,6 +104,14 @@ async fn receive_forever(engine: &Engine, socket: &Socket, mut receiver: Receive
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Whether it is what ICMP says about a packet that was sent, and not about the socket. Windows tells
+/// so of every peer (WSAECONNRESET), others of the only one that a socket is connected to. Peers that go
+/// away, or that never were, can bring about as many as they like.
+fn is_about_a_peer(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
+    matches!(error.kind(), ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable)
 }
 
 fn receive_batch(
@@ -241,5 +249,27 @@ pub(super) fn reply(socket: &Socket, transmit: &Transmit, bytes: &[u8]) {
     if let (_, Err(error)) = socket.try_send(transmit, bytes, 0) {
         let NetworkPath { local, remote } = transmit.path;
         trace!(%local, %remote, %error, "answer not sent");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    /// Nobody here has a system that tells of every peer, so what counts is tried alone.
+    #[test]
+    fn what_is_said_about_peers_gives_up_no_socket() {
+        for kind in [ErrorKind::ConnectionReset, ErrorKind::ConnectionRefused, ErrorKind::HostUnreachable] {
+            assert!(is_about_a_peer(&kind.into()), "{kind}");
+        }
+        for kind in [ErrorKind::NotConnected, ErrorKind::InvalidInput, ErrorKind::NetworkDown] {
+            assert!(!is_about_a_peer(&kind.into()), "{kind}");
+        }
+        #[cfg(windows)]
+        assert!(is_about_a_peer(&std::io::Error::from_raw_os_error(10_054)), "WSAECONNRESET");
+        #[cfg(target_os = "linux")]
+        assert!(is_about_a_peer(&std::io::Error::from_raw_os_error(111)), "ECONNREFUSED");
     }
 }
