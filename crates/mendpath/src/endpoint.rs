@@ -5,7 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
 };
 
-use proto::{NetworkPath, PathId, Steering, VarInt};
+use proto::{PathId, Steering, VarInt};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tracing::info;
 
@@ -90,9 +90,10 @@ impl Endpoint {
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
         let (engine, remote) = (self.crew().pick(), canonical(remote));
-        let socket = engine.sockets.towards(remote).ok_or(ConnectError::NoSocket(remote))?;
-        let path = NetworkPath { local: socket.local(), remote };
-        engine.connect(config, path, server_name).map(Connecting::new)
+        let started = engine.connect(config, remote, server_name, |sockets| {
+            sockets.towards(remote).map(|socket| socket.local())
+        });
+        started.map(Connecting::new)
     }
 
     /// Starts connecting with the first path over a certain interface or local address; the
@@ -109,8 +110,8 @@ impl Endpoint {
     ) -> Result<Connecting, ConnectError> {
         let (engine, remote) = (self.crew().pick(), canonical(remote));
         let socket = engine.path_socket(path, remote)?;
-        let local = NetworkPath { local: socket.socket.local(), remote };
-        let connecting = Connecting::new(engine.connect(config, local, server_name)?);
+        let local = socket.socket.local();
+        let connecting = Connecting::new(engine.connect(config, remote, server_name, |_| Some(local))?);
         if let Some(socket) = socket.keep() {
             connecting.own_socket(PathId(0), socket);
         }

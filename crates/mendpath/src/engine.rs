@@ -157,14 +157,15 @@ impl Engine {
         connections.iter().for_each(|connection| connection.close(code, reason));
     }
 
-    /// Starts a connection to a server.
+    /// Starts a connection to a server from the address that `local` chooses. It does so while the
+    /// endpoint is locked: who replaces a socket looks for its connections afterwards, under this lock.
     pub(crate) fn connect(
         self: &Arc<Self>,
         config: &ClientConfig,
-        path: NetworkPath,
+        remote: SocketAddr,
         server_name: &str,
+        local: impl FnOnce(&Sockets) -> Option<SocketAddr>,
     ) -> Result<Started, ConnectError> {
-        let remote = path.remote;
         if leads_nowhere(remote) {
             return Err(ConnectError::InvalidRemote(remote));
         }
@@ -172,6 +173,8 @@ impl Engine {
         if state.closed {
             return Err(ConnectError::EndpointClosed);
         }
+        let local = local(&self.sockets).ok_or(ConnectError::NoSocket(remote))?;
+        let path = NetworkPath { local, remote };
         let (handle, proto) = state.proto.connect(clock::now(), &config.to_proto(), path, server_name)?;
         let started = self.insert(&mut state, handle, remote, proto, Arc::default());
         drop(state);

@@ -1,7 +1,7 @@
 //! Locks that outlive a panic elsewhere.
 //!
-//! Order: the endpoint's state, then a connection's inbox, is the only nesting. A connection's
-//! state is never locked together with another lock, so nobody waits in a circle.
+//! Order: the endpoint's state, then a connection's inbox or the list of sockets, is the only nesting. A
+//! connection's state is never locked together with another lock, so nobody waits in a circle.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

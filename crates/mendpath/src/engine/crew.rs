@@ -336,3 +336,41 @@ impl Common {
         gone.into_iter().for_each(|client| engine.refuse(client, CROWDED));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::{Identity, bind::bind};
+
+    #[tokio::test]
+    async fn a_connection_that_begins_while_its_socket_is_replaced_moves_too() {
+        let proto = proto::Endpoint::new(None, [7; 32]);
+        let crew = Arc::new(Crew::new(vec![proto], Threads::Callers, None, None).unwrap());
+        let local: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let [silent, old, new] = [(); 3].map(|()| bind(local).unwrap());
+        let remote = silent.local_addr().unwrap();
+        crew.add_sockets(vec![old]).unwrap();
+        let pin = Identity::self_signed(["localhost"]).unwrap().pin();
+        let (config, other) = (ClientConfig::with_pinned_key(pin), crew.clone());
+        let mut rebinding = None;
+        let choose = |sockets: &crate::sockets::Sockets| {
+            let chosen = sockets.towards(remote).map(|socket| socket.local());
+            let thread = thread::spawn(move || other.rebind(new).unwrap());
+            // As far as it comes meanwhile.
+            for _ in 0..10_000 {
+                if thread.is_finished() {
+                    break;
+                }
+                thread::yield_now();
+            }
+            rebinding = Some(thread);
+            chosen
+        };
+        let started = crew.engines[0].connect(&config, remote, "localhost", choose).unwrap();
+        let rebound = rebinding.unwrap().join().unwrap();
+        assert_eq!(crew.local_addrs(), [rebound]);
+        assert_eq!(started.shared.lock().awaited.len(), 1, "it moves once its handshake is confirmed");
+    }
+}
