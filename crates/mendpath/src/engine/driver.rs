@@ -304,6 +304,11 @@ impl Driver {
             return;
         }
         let failing = self.failing.get_or_insert_default();
+        if failing.len() >= MAX_FAILING {
+            // From where no path starts any more, sending does not work again.
+            let paths = self.shared.lock().proto.paths();
+            failing.retain(|local| paths.iter().any(|path| path.network.local == *local));
+        }
         if failing.len() < MAX_FAILING && failing.insert(path.local) {
             debug!(local = %path.local, remote = %path.remote, %error, "cannot send");
             let event = PathUpdate::LocalFailure { local: path.local, reason: error.to_string() };

@@ -149,6 +149,29 @@ async fn paths_that_cannot_be() {
     .await;
 }
 
+/// A host that moves about has many addresses in a connection's life, and hears of each that fails.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn each_local_address_that_fails_is_told_however_many_did_before() {
+    const MANY: usize = 40;
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        let mut updates = client.path_updates();
+        // Nothing leaves a host from a loopback address.
+        let outside = "192.0.2.1:9".parse().unwrap();
+        let options = PathOptions::new().local(LOOPBACK).remote(outside).timeout(Duration::from_millis(20));
+        let mut failed = 0;
+        while failed < MANY {
+            client.add_path(options.clone()).await.unwrap_err();
+            while let Ok(update) = tokio::time::timeout(Duration::ZERO, updates.next()).await {
+                failed += usize::from(matches!(update, Some(PathUpdate::LocalFailure { .. })));
+            }
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transfer_survives_a_path_whose_packets_vanish() {
     const LENGTH: u64 = 8 << 20;
