@@ -97,23 +97,23 @@ pub(crate) struct Started {
     pub(crate) handshake: oneshot::Receiver<()>,
 }
 
-/// A socket for a path; one that was bound for it closes again unless kept.
+/// A socket for a path; one that was bound for it, or for another path, is left again unless kept.
 pub(crate) struct PathSocket {
     pub(crate) socket: Arc<Socket>,
-    fresh: bool,
+    owned: bool,
 }
 
 impl PathSocket {
-    /// The socket, if it was bound for the path: its keeper closes it.
+    /// The socket, if it was bound for paths: its keeper retires it.
     pub(crate) fn keep(mut self) -> Option<Arc<Socket>> {
-        std::mem::take(&mut self.fresh).then(|| self.socket.clone())
+        std::mem::take(&mut self.owned).then(|| self.socket.clone())
     }
 }
 
 impl Drop for PathSocket {
     fn drop(&mut self) {
-        if self.fresh {
-            self.socket.close();
+        if self.owned {
+            self.socket.leave();
         }
     }
 }
@@ -300,14 +300,15 @@ impl Engine {
         let bound = options.local.filter(|local| local.port() != 0 && options.interface.is_none());
         if let Some(socket) = bound.and_then(|local| self.sockets.select(local))
             && socket.reaches(remote.ip())
+            && (!socket.is_dedicated() || socket.join())
         {
-            return Ok(PathSocket { socket, fresh: false });
+            return Ok(PathSocket { owned: socket.is_dedicated(), socket });
         }
         let socket = bind_path(options, remote)?;
         let local = socket.local_addr().map_err(|source| BindError::Io { local: remote, source })?;
         let socket =
             self.add_socket(socket, UsedBy::OnePath).map_err(|source| BindError::Io { local, source })?;
-        Ok(PathSocket { socket, fresh: true })
+        Ok(PathSocket { socket, owned: true })
     }
 
     /// Takes a connection's news.

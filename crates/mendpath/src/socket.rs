@@ -35,7 +35,10 @@ const LINGER: Duration = Duration::from_secs(1);
 /// How long a socket is to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    Open,
+    Open {
+        /// Paths that it is kept for, where it was bound for one.
+        users: u32,
+    },
     Retired,
     Closed,
 }
@@ -151,12 +154,40 @@ impl Socket {
         NetworkPath { local: SocketAddr::new(ip, self.local.port()), remote: canonical(meta.addr) }
     }
 
-    /// Its path is gone: receive what is under way, then close.
-    pub(crate) fn retire(&self) {
+    /// One more path uses it, and calls [`retire`](Self::retire) or [`leave`](Self::leave) some day. Not
+    /// possible once it retires.
+    pub(crate) fn join(&self) -> bool {
+        let mut joined = false;
         self.life.send_if_modified(|life| {
-            let open = *life == Life::Open;
-            *life = if open { Life::Retired } else { *life };
-            open
+            if let Life::Open { users } = life {
+                (*users, joined) = (*users + 1, true);
+            }
+            false
+        });
+        joined
+    }
+
+    /// Its path is gone, and unless it has others: receive what is under way, then close.
+    pub(crate) fn retire(&self) {
+        self.lose_user(Life::Retired);
+    }
+
+    /// A path that was to use it does not. Close, unless it has others.
+    pub(crate) fn leave(&self) {
+        self.lose_user(Life::Closed);
+    }
+
+    fn lose_user(&self, then: Life) {
+        self.life.send_if_modified(|life| match life {
+            Life::Open { users: 0 | 1 } => {
+                *life = then;
+                true
+            }
+            Life::Open { users } => {
+                *users -= 1;
+                false
+            }
+            Life::Retired | Life::Closed => false,
         });
     }
 
@@ -168,7 +199,8 @@ impl Socket {
     /// Returns when it is time to close.
     pub(crate) async fn end_of_life(&self) {
         let mut life = self.life.subscribe();
-        let now = life.wait_for(|life| *life != Life::Open).await.map_or(Life::Closed, |life| *life);
+        let is_over = |life: &Life| !matches!(life, Life::Open { .. });
+        let now = life.wait_for(is_over).await.map_or(Life::Closed, |life| *life);
         if now == Life::Retired {
             let _ = timeout(LINGER, life.wait_for(|life| *life == Life::Closed)).await;
         }
@@ -184,7 +216,7 @@ impl Receiver {
         let _ = udp.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = udp.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let (io, receiver) = Io::new(socket)?;
-        let socket = Socket { io, udp, local, used_by, life: watch::Sender::new(Life::Open) };
+        let socket = Socket { io, udp, local, used_by, life: watch::Sender::new(Life::Open { users: 1 }) };
         Ok(Self { socket: Arc::new(socket), io: receiver })
     }
 

@@ -196,6 +196,24 @@ mod tests {
         Receiver::new(socket, UsedBy::All)
     }
 
+    async fn is_open(socket: &Socket) -> bool {
+        tokio::time::timeout(std::time::Duration::from_secs(60), socket.end_of_life()).await.is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_socket_of_several_paths_lives_as_long_as_the_last() {
+        let (retired, left) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+        assert!(retired.join() && retired.join() && left.join());
+        retired.retire();
+        retired.leave();
+        left.leave();
+        assert!(is_open(&retired).await && is_open(&left).await);
+        retired.retire();
+        left.leave();
+        assert!(!retired.join() && !left.join(), "too late");
+        assert!(!is_open(&retired).await && !is_open(&left).await);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_retired_socket_lingers_and_a_closed_one_does_not() {
         let (retired, closed) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));

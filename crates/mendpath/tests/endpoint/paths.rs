@@ -120,6 +120,32 @@ async fn a_bound_socket_is_used_for_its_port() {
 }
 
 #[tokio::test]
+async fn a_socket_of_two_paths_closes_with_the_second() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        let relay = Relay::start(pair.address()).await;
+        let before = pair.client.local_addrs();
+        let first = client.add_path(fresh()).await.unwrap();
+        let there = PathOptions::new().local(first.network().unwrap().local);
+        let second = client.add_path(there.clone().remote(relay.address)).await.unwrap();
+        assert_eq!(pair.client.local_addrs().len(), before.len() + 1);
+        second.migrate(&there).unwrap();
+        first.close().unwrap();
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        while first.stats().is_ok() {
+            tick.tick().await;
+        }
+        assert_eq!(pair.client.local_addrs().len(), before.len() + 1);
+        second.close().unwrap();
+        while pair.client.local_addrs() != before {
+            tick.tick().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn paths_that_cannot_be() {
     watchdog(async {
         let pair = Pair::new();
