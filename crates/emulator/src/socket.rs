@@ -39,6 +39,7 @@ impl Socket {
     pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
         let io = UdpSocket::bind(addr)?;
         let state = UdpSocketState::new((&io).into())?;
+        without_destinations(&io);
         // Best effort: a smaller buffer costs packets only in bursts.
         let _ = state.set_recv_buffer_size((&io).into(), BUFFER_BYTES);
         let _ = state.set_send_buffer_size((&io).into(), BUFFER_BYTES);
@@ -89,6 +90,24 @@ impl Socket {
         }
         Ok(())
     }
+}
+
+/// Switches off that the kernel tells where each packet was sent to, which nobody asks here. quinn-udp
+/// 0.6 has no room for that beside the receive timestamp and the size of coalesced segments, and what
+/// comes last is left out: the ECN mark.
+fn without_destinations(socket: &UdpSocket) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use nix::sys::socket::{
+            setsockopt,
+            sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo},
+        };
+        // Each works for sockets of its family.
+        let _ = setsockopt(socket, Ipv4PacketInfo, &false);
+        let _ = setsockopt(socket, Ipv6RecvPacketInfo, &false);
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = socket;
 }
 
 impl AsFd for Socket {

@@ -291,6 +291,35 @@ fn ecn_marks_are_kept_and_full_queues_mark() {
     assert_eq!([(); 4].map(|()| receive_mark()), expected);
 }
 
+/// What was sent in one call comes to the emulator in one piece, of which the kernel has more to say.
+#[cfg(target_os = "linux")]
+#[test]
+fn ecn_marks_of_batches_are_kept() {
+    use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+
+    const SEGMENT: usize = 100;
+    let (server, emulator) = relay("", "");
+    let client = socket("127.0.0.1:0");
+    let destination = emulator.client_addr(PATH).unwrap();
+    let (sender, receiver) =
+        (UdpSocketState::new((&client).into()).unwrap(), UdpSocketState::new((&server).into()).unwrap());
+    server.set_nonblocking(false).unwrap();
+    // They take the room of the mark, which is to be seen here.
+    setsockopt(&server, ReceiveTimestampns, &false).unwrap();
+    let contents = vec![7; SEGMENT * sender.max_gso_segments().min(8)];
+    let segment_size = (contents.len() > SEGMENT).then_some(SEGMENT);
+    let ecn = Some(EcnCodepoint::Ect0);
+    let transmit = Transmit { destination, ecn, contents: &contents, segment_size, src_ip: None };
+    sender.try_send((&client).into(), &transmit).unwrap();
+    let mut received = 0;
+    while received < contents.len() {
+        let (mut buffer, mut meta) = (vec![0; 65_535], [RecvMeta::default()]);
+        receiver.recv((&server).into(), &mut [IoSliceMut::new(&mut buffer)], &mut meta).unwrap();
+        assert_eq!((meta[0].ecn, meta[0].stride), (ecn, SEGMENT));
+        received += meta[0].len;
+    }
+}
+
 #[test]
 fn paths_over_ipv6() {
     let Ok(server) = UdpSocket::bind("[::1]:0") else {
