@@ -4,13 +4,13 @@ use bytes::Bytes;
 use mendpath::{Connection, ConnectionError, RecvStream, SendStream, StoppedError, VarInt};
 use mendpath_web_transport::{
     Session, SessionError,
-    http3::{HandshakeError, Request},
+    http3::{HandshakeError, Request, connect},
 };
 use web_transport_trait::{Error as _, RecvStream as _, Session as _};
 
 use crate::{
     common::{Kind, Pair, watchdog},
-    http3::handmade,
+    http3::{handmade, handmade_server, request},
 };
 
 /// The codes of RFC 9114 section 8.1 and RFC 9297 section 2.1.
@@ -225,6 +225,31 @@ async fn streams_of_http3_itself_are_opened_once() {
         }
         client.is_told(STREAM_CREATION_ERROR, &server, "two").await;
     }
+}
+
+/// RFC 9114 section 6.2.2: only servers push, and this client allows none to. What is of no type
+/// that is known is not read (section 6.2).
+#[tokio::test]
+async fn pushes_and_streams_of_unknown_types() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = Client::new(&pair).await;
+    let unknown = watchdog(client.uni(&[0x21, 1])).await;
+    let stopped = watchdog(unknown.stopped()).await.unwrap();
+    assert_eq!(stopped, Some(VarInt::from_u32(STREAM_CREATION_ERROR)));
+    let _push = client.uni(&[0x01, 0x00]).await;
+    client.is_told(STREAM_CREATION_ERROR, &server, "a push").await;
+
+    let (client, server) = watchdog(pair.connect()).await;
+    let both = async { tokio::join!(connect(client, request()), handmade_server(server)) };
+    let (session, by_hand) = watchdog(both).await;
+    let (session, (_control, _theirs, _send, _capsules, server)) = (session.unwrap(), by_hand);
+    let mut push = server.open_uni().await.unwrap();
+    push.write_all(&[0x01, 0x00]).await.unwrap();
+    let end = watchdog(session.closed()).await;
+    assert!(matches!(end, SessionError::Violation(_)), "{end:?}");
+    let end = watchdog(server.closed()).await;
+    let code = VarInt::from_u32(ID_ERROR);
+    assert!(matches!(end, ConnectionError::ApplicationClosed { code: told, .. } if told == code), "{end:?}");
 }
 
 /// Sessions have the ids of streams that clients open for both directions.

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use mendpath::{Connection, ConnectionError, ReadError, RecvStream, SendStream};
+use mendpath::{Connection, ConnectionError, ReadError, RecvStream, SendStream, Side};
 use tokio::{
     sync::{Notify, futures::OwnedNotified},
     task::JoinSet,
@@ -145,19 +145,20 @@ async fn sort(
     arrived: Arc<Arrived>,
 ) -> Result<(), Broken> {
     let Early { typed: early, mut typing } = early;
+    let side = connection.side();
     let mut sorting = JoinSet::new();
     for stream in early {
-        sorting.spawn(uni(stream, session));
+        sorting.spawn(uni(stream, session, side));
     }
     let (mut kinds, mut critical) = (vec![StreamUni::CONTROL], JoinSet::new());
     critical.spawn(closed(control));
     loop {
         tokio::select! {
             recv = connection.accept_uni() => match recv {
-                Ok(recv) => drop(sorting.spawn(async move { uni(typed(recv).await, session).await })),
+                Ok(recv) => drop(sorting.spawn(async move { uni(typed(recv).await, session, side).await })),
                 Err(_) => return Ok(()),
             },
-            Some(Ok(stream)) = typing.join_next() => drop(sorting.spawn(uni(stream, session))),
+            Some(Ok(stream)) = typing.join_next() => drop(sorting.spawn(uni(stream, session, side))),
             both = connection.accept_bi() => match both {
                 Ok((send, recv)) => drop(sorting.spawn(bi(send, recv, session))),
                 Err(_) => return Ok(()),
@@ -205,7 +206,7 @@ async fn typed(mut recv: RecvStream) -> Typed {
     (recv.varint().await.ok().map(StreamUni), recv)
 }
 
-async fn uni((kind, mut recv): Typed, session: u64) -> Sorted {
+async fn uni((kind, mut recv): Typed, session: u64, side: Side) -> Sorted {
     match kind {
         Some(StreamUni::WEBTRANSPORT) => match recv.varint().await.map(VarInt::into_inner) {
             Ok(id) if id == session => Sorted::Uni(recv),
@@ -216,7 +217,13 @@ async fn uni((kind, mut recv): Typed, session: u64) -> Sorted {
         Some(kind @ (StreamUni::CONTROL | StreamUni::QPACK_ENCODER | StreamUni::QPACK_DECODER)) => {
             Sorted::Critical(kind, recv)
         }
-        _ => Sorted::Neither,
+        // Only servers push (RFC 9114 section 6.2.2), and no client allows them to.
+        Some(StreamUni::PUSH) => Sorted::Broken(match side {
+            Side::Server => Broken(STREAM_CREATION_ERROR, "a client that pushes"),
+            Side::Client => Broken(ID_ERROR, "a push that was not asked for"),
+        }),
+        // RFC 9114 section 6.2.
+        _ => refuse(STREAM_CREATION_ERROR, recv, None),
     }
 }
 
