@@ -415,7 +415,8 @@ impl Connection {
     /// The peer's address on the first path that is open, or else the one the connection began
     /// with.
     pub fn remote_address(&self) -> SocketAddr {
-        self.path_stats().first().map_or(self.shared().remote, |path| path.network.remote)
+        let open = self.path_stats().into_iter().find(|path| path.state != PathState::Closing);
+        open.map_or(self.shared().remote, |path| path.network.remote)
     }
 
     /// The certificate chain that the peer showed, its own first; clients need not show any.

@@ -146,6 +146,20 @@ async fn a_socket_of_two_paths_closes_with_the_second() {
 }
 
 #[tokio::test]
+async fn the_peer_is_where_a_path_is_open() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        let relay = Relay::start(pair.address()).await;
+        let _second = client.add_path(fresh().remote(relay.address)).await.unwrap();
+        assert_eq!(client.remote_address(), pair.address());
+        client.path(PathId(0)).unwrap().close().unwrap();
+        assert_eq!(client.remote_address(), relay.address, "the first is being closed");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn paths_that_cannot_be() {
     watchdog(async {
         let pair = Pair::new();
