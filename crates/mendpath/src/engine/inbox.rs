@@ -15,6 +15,10 @@ const MAX_WAITING: usize = 8 << 20;
 /// buffers.
 const STRANGERS_WAITING: usize = 256 << 10;
 
+/// Bytes that a batch counts for at least: what it takes in memory beside its datagrams is more than the
+/// smallest of those.
+const LEAST: usize = 256;
+
 /// Runs that fill less than this part of a receive buffer are copied out of it.
 const WORTH_KEEPING: usize = 4;
 
@@ -119,10 +123,11 @@ impl Inbox {
     pub(crate) fn deliver(&self, batch: Batch) -> bool {
         let mut state = lock(&self.0);
         let limit = if state.stranger { STRANGERS_WAITING } else { MAX_WAITING };
-        if state.waiting + batch.bytes.len() > limit {
+        let size = batch.bytes.len().max(LEAST);
+        if state.waiting + size > limit {
             trace!(dropped = batch.count(), "the connection falls behind");
         } else {
-            state.waiting += batch.bytes.len();
+            state.waiting += size;
             state.batches.push_back(batch);
         }
         state.wake();
@@ -237,6 +242,19 @@ mod tests {
         assert!(deliver());
         inbox.set_patient(false);
         assert!(!deliver());
+    }
+
+    #[test]
+    fn small_datagrams_count_for_what_they_take() {
+        let inbox = Inbox::default();
+        inbox.set_stranger(true);
+        for _ in 0..STRANGERS_WAITING / 20 {
+            inbox.deliver(Batch::copied(path(), None, 20, &[1; 20]));
+        }
+        let mut backlog = VecDeque::new();
+        inbox.collect(Waker::noop(), &mut backlog);
+        let memory = backlog.capacity() * size_of::<Batch>() + backlog.len() * 20;
+        assert!(backlog.len() > 500 && memory <= STRANGERS_WAITING, "{} take {memory} bytes", backlog.len());
     }
 
     #[test]
