@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -72,6 +73,26 @@ def test_an_echo():
             assert isinstance(connection.close_reason, aio.LocallyClosed)
             server.close()
             await serving
+
+    run(main)
+
+
+def test_of_a_name_with_addresses_of_both_families_the_one_that_can_be_reached_is_taken():
+    async def main():
+        async def both(host, port, **_):
+            v6 = (socket.AF_INET6, socket.SOCK_DGRAM, 17, "", ("2001:db8::1", port, 0, 0))
+            return [v6, (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", port))]
+
+        asyncio.get_running_loop().getaddrinfo = both
+        identity = aio.Identity(["localhost"])
+        config = aio.ClientConfig(pin=identity.pin)
+        async with aio.Endpoint(("127.0.0.1", 0), server=aio.ServerConfig(identity=identity)) as server:
+            _, port = server.addresses[0]
+            async with aio.Endpoint() as client:
+                connection = await client.connect("both.example", port, config=config)
+                assert connection.remote_address == ("127.0.0.1", port)
+            async with await aio.connect("both.example", port, config=config, local="127.0.0.1") as connection:
+                assert connection.remote_address == ("127.0.0.1", port)
 
     run(main)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any, AsyncIterator, Awaitable, Callable, Iterable, Optional, Union
+from typing import Any, AsyncIterator, Awaitable, Callable, Iterable, Optional, Sequence, Union
 
 from .. import _native
 from ._bridge import done
@@ -53,7 +53,11 @@ class Endpoint:
         :raises ConnectionLost: when that fails; how is the subclass's.
         :raises ValueError: when there can be no such port.
         """
-        remote = await _resolve(host, port)
+        if local is not None:
+            places = [_address(local)]
+        else:
+            places = self.addresses if interface is None else []
+        remote = await _resolve(host, port, places)
         return await self._connect(remote, config, server_name or host, local, interface)
 
     async def _connect(
@@ -138,12 +142,18 @@ async def _handled(handler: Callable[[Connection], Awaitable[Any]], connection: 
         connection.close(code)
 
 
-async def _resolve(host: str, port: int) -> Address:
+async def _resolve(host: str, port: int, places: Sequence[Address]) -> Address:
     # The system's resolver takes 65,537 for 1.
     if not 0 < port < 1 << 16:
         raise ValueError(f"the port {port} is not from 1 to 65535")
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
-    return found[0][4][:2]
+    addresses = [entry[4][:2] for entry in found]
+
+    def is_reached(ip: str) -> bool:
+        return any(own == "::" or (":" in own) == (":" in ip) for own, _ in places)
+
+    # A name may have addresses of both families, and the sockets be of one. If none can be reached, the error says so.
+    return next((address for address in addresses if is_reached(address[0])), addresses[0])
 
 
 async def connect(
@@ -165,7 +175,7 @@ async def connect(
     :raises ValueError: when there can be no such port.
     """
     config = config if config is not None else ClientConfig()
-    remote = await _resolve(host, port)
+    remote = await _resolve(host, port, [] if local is None else [_address(local)])
     own = _address(local) if local is not None else (("::" if ":" in remote[0] else "0.0.0.0"), 0)
     endpoint = Endpoint(own)
     connection = await endpoint._connect(remote, config, server_name or host, None, interface)
