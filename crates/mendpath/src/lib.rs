@@ -78,7 +78,8 @@
 //! connection has a task, its driver, which feeds them to the transport, sends what the transport
 //! wants sent by the socket of the path in question, and keeps one timer. An idle connection wakes
 //! nobody up. A datagram that a socket refuses to send counts as lost, so that an interface that
-//! disappears takes its paths with it and nothing else.
+//! disappears takes its paths with it and nothing else. So does what a full socket has not taken within
+//! 25 ms, where the connection has paths over other sockets.
 //!
 //! A server's handshake begins when its application accepts the client; datagrams that come before
 //! wait, a bounded number of them.

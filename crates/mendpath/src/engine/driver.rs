@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use proto::{EndpointEvent, Event, Transmit};
+use proto::{EndpointEvent, Event, PathState, Transmit};
 use tokio::time::Sleep;
 use tracing::{debug, trace};
 use units::{Duration, Instant};
@@ -41,6 +41,10 @@ const MAX_FAILING: usize = 32;
 
 /// The shortest time that the runtime's timer distinguishes.
 const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
+
+/// For how long a full socket is waited for where other paths leave by others, which are held up so
+/// long: no longer than an ACK may be delayed (RFC 9000 section 18.2).
+const FULL_PATIENCE: Duration = Duration::from_millis(25);
 
 /// For how long answers wait at most for whoever was woken to read, if a timer goes off by then
 /// anyhow: far less than any ACK may be delayed.
@@ -82,6 +86,7 @@ struct Pending {
     transmit: Transmit,
     bytes: Vec<u8>,
     sent: usize,
+    since: Instant,
     writable: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -210,6 +215,7 @@ impl Driver {
     fn send(&mut self, cx: &mut Context<'_>) -> Sent {
         if let Some(pending) = self.pending.take()
             && self.resume(cx, pending).is_pending()
+            && !self.gives_up()
         {
             return Sent::Blocked;
         }
@@ -222,7 +228,8 @@ impl Driver {
             };
             self.moved += transmit.segment_size.map_or(1, |segment| transmit.size.div_ceil(segment) as u32);
             if let Some((sent, socket)) = self.send_batch(&transmit, &bytes, 0) {
-                let pending = Pending { transmit, bytes, sent, writable: Box::pin(socket.writable()) };
+                let writable = Box::pin(socket.writable());
+                let pending = Pending { transmit, bytes, sent, since: self.now, writable };
                 if self.resume(cx, Box::new(pending)).is_pending() {
                     return Sent::Blocked;
                 }
@@ -262,8 +269,35 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Sends the datagrams from byte `sent` on. If the socket is full, returns it and how far it
-    /// went.
+    /// Whether the batch that waits has done so for too long: it counts as lost, and so does what
+    /// follows until the socket takes something again. A modem that hangs would take all paths along.
+    fn gives_up(&mut self) -> bool {
+        let Some(pending) = self.pending.take() else { return false };
+        let waited = self.now.saturating_duration_since(pending.since);
+        if waited < FULL_PATIENCE || !self.has_other_socket(pending.transmit.path.local) {
+            self.pending = Some(pending);
+            return false;
+        }
+        self.note_failure(&pending.transmit, &io::Error::other("the socket is full"));
+        BUFFER.replace(pending.bytes);
+        true
+    }
+
+    /// Whether an open path leaves by another socket than what has this local address.
+    fn has_other_socket(&self, local: SocketAddr) -> bool {
+        let Some(this) = self.socket(local) else { return false };
+        let paths = self.shared.lock().proto.paths();
+        let open = paths.iter().filter(|path| path.state != PathState::Closing);
+        let mut sockets = open.filter_map(|path| self.shared.engine.sockets.select(path.network.local));
+        sockets.any(|socket| !Arc::ptr_eq(&socket, &this))
+    }
+
+    fn is_failing(&self, local: SocketAddr) -> bool {
+        self.failing.as_ref().is_some_and(|failing| failing.contains(&local))
+    }
+
+    /// Sends the datagrams from byte `sent` on. If the socket is full, and is waited for, returns it and
+    /// how far it went.
     fn send_batch(
         &mut self,
         transmit: &Transmit,
@@ -276,9 +310,10 @@ impl Driver {
         };
         while sent < transmit.size {
             let (size, result) = socket.try_send(transmit, bytes, sent);
+            let is_full = result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
             match result {
                 Ok(()) => self.note_success(transmit),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some((sent, socket)),
+                Err(_) if is_full && !self.is_failing(transmit.path.local) => return Some((sent, socket)),
                 Err(error) => self.note_failure(transmit, &error),
             }
             sent += size;
@@ -376,11 +411,13 @@ impl Driver {
     /// A deadline that stays although it was handled waits for something to be sent: for the
     /// socket, if that is full. Never spin.
     fn patient(&self, deadline: Option<Instant>, sent: &Sent) -> Option<Instant> {
-        match deadline {
+        let deadline = match deadline {
             Some(at) if at <= self.now && *sent == Sent::Blocked => None,
             Some(at) if at <= self.now => Some(self.now + TIMER_GRANULARITY),
             deadline => deadline,
-        }
+        };
+        let impatient = self.pending.as_ref().map(|pending| pending.since + FULL_PATIENCE);
+        [deadline, impatient.filter(|at| *at > self.now)].into_iter().flatten().min()
     }
 }
 
@@ -447,5 +484,50 @@ impl Drop for Driver {
         state.retire_sockets();
         drop(state);
         self.shared.engine.forget(self.shared.handle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use proto::NetworkPath;
+
+    use super::*;
+    use crate::{ClientConfig, Endpoint, Identity, PathOptions, ServerConfig};
+
+    /// A byte that waits for room since then.
+    fn waits(local: SocketAddr, since: Instant) -> Option<Box<Pending>> {
+        let path = NetworkPath { local, remote: local };
+        let transmit = Transmit { path, ecn: None, size: 1, segment_size: None };
+        let writable = Box::pin(std::future::pending::<()>());
+        Some(Box::new(Pending { transmit, bytes: vec![0], sent: 0, since, writable }))
+    }
+
+    #[tokio::test]
+    async fn a_full_socket_holds_up_the_paths_over_others_for_a_moment_only() {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::server(ServerConfig::with_identity(&identity).unwrap(), any).unwrap();
+        let client = Endpoint::client(any).unwrap();
+        let config = ClientConfig::with_pinned_key(identity.pin());
+        let connecting = client.connect_with(&config, server.local_addrs()[0], "localhost").unwrap();
+        let (connection, peer) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+        let (connection, _peer) = (connection.unwrap(), peer.unwrap());
+
+        let local = client.local_addrs()[0];
+        let mut driver = Driver::new(connection.shared().clone());
+        let long_ago = clock::now();
+        driver.now = long_ago + FULL_PATIENCE;
+        let just_now = driver.now;
+        let mut blocks = |since| {
+            driver.pending = waits(local, since);
+            let sent = driver.send(&mut Context::from_waker(Waker::noop()));
+            (sent == Sent::Blocked, driver.is_failing(local))
+        };
+        assert_eq!(blocks(long_ago), (true, false), "no path has another socket");
+        let _second = connection.add_path(PathOptions::new().local(any)).await.unwrap();
+        assert_eq!(blocks(just_now), (true, false));
+        assert_eq!(blocks(long_ago), (false, true));
     }
 }
