@@ -6,7 +6,7 @@ use proto::{ConnectionHandle, Datagram, EndpointOutput, NetworkPath, Transmit};
 use quinn_udp::RecvMeta;
 use tracing::{debug, trace};
 
-use super::{Engine, arrivals::Arrivals, inbox::Batch, patience::GATHER};
+use super::{Engine, arrivals::Arrivals, inbox::Batch, leads_nowhere, patience::GATHER};
 use crate::{
     clock,
     socket::{self, Receiver, Socket},
@@ -199,6 +199,12 @@ impl Router {
         meta: &RecvMeta,
     ) -> usize {
         let (path, ecn, stride) = (socket.path_of(meta), socket::ecn(meta), meta.stride.max(1));
+        if leads_nowhere(path.remote) {
+            // An answer to port 0 (RFC 768 has it for who wants none) is refused as an argument that is not
+            // valid, from which quinn-udp concludes that the socket can neither segment nor mark packets.
+            trace!(remote = %path.remote, "a datagram from nowhere");
+            return meta.len.div_ceil(stride);
+        }
         let mut run: Option<(ConnectionHandle, usize)> = None;
         for start in (0..meta.len).step_by(stride) {
             let end = (start + stride).min(meta.len);
@@ -257,6 +263,50 @@ mod tests {
     use std::io::ErrorKind;
 
     use super::*;
+
+    /// Anybody can send one; it must not cost all connections of a server what its socket can do.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_comes_from_no_port_is_not_answered() {
+        use std::net::{SocketAddr, UdpSocket};
+
+        use crate::{
+            Identity, ServerConfig,
+            bind::bind,
+            engine::{Crew, Threads},
+        };
+
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let config = ServerConfig::with_identity(&identity).unwrap().to_proto();
+        let proto = proto::Endpoint::new(Some(config), [7; 32]);
+        let crew = Crew::new(vec![proto], Threads::Callers, None, None).unwrap();
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let local = crew.add_sockets(vec![bind(any).unwrap()]).unwrap();
+        let socket = crew.pick().sockets.select(local).unwrap();
+        let client = UdpSocket::bind(any).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let remote = client.local_addr().unwrap();
+        // A long header of a version that nobody speaks, with ids of 8 bytes.
+        let mut packet = vec![0; 1_200];
+        packet[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);
+        packet[14] = 8;
+        let ask = |from: SocketAddr| {
+            let mut meta = RecvMeta::default();
+            (meta.addr, meta.len, meta.stride) = (from, packet.len(), packet.len());
+            Router::default().route(crew.pick(), &socket, &mut [packet.clone()], &[meta]);
+            crew.stats().version_negotiations_sent
+        };
+        let of_one_call = || {
+            let path = NetworkPath { local, remote };
+            let transmit = Transmit { path, ecn: None, size: 2_000, segment_size: Some(1_000) };
+            socket.try_send(&transmit, &[0; 2_000], 0).0
+        };
+        assert_eq!(ask(remote), 1);
+        assert!(client.recv(&mut [0; 100]).is_ok());
+        let before = of_one_call();
+        assert_eq!(ask(SocketAddr::new(remote.ip(), 0)), 1);
+        assert_eq!(of_one_call(), before);
+    }
 
     /// Nobody here has a system that tells of every peer, so what counts is tried alone.
     #[test]
