@@ -340,10 +340,9 @@ fn watched(
         let mut over = false;
         while !over {
             let state = ended.lock().unwrap_or_else(PoisonError::into_inner);
-            over = *news
-                .wait_timeout_while(state, LOOK, |ended| !*ended)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            let waited = news.wait_timeout_while(state, LOOK, |ended| !*ended);
+            // A run that panics says nothing; its thread is over all the same.
+            over = *waited.unwrap_or_else(PoisonError::into_inner).0 || work.is_finished();
             if raised.is_none()
                 && let Err(error) = tell()
             {
