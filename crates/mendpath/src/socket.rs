@@ -9,7 +9,7 @@ mod portable;
 use std::{
     io::{IoSliceMut, Result},
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
@@ -56,7 +56,7 @@ pub(crate) enum UsedBy {
 #[derive(Debug)]
 pub(crate) struct Socket {
     io: Io,
-    udp: UdpSocketState,
+    udp: RwLock<UdpSocketState>,
     local: SocketAddr,
     used_by: UsedBy,
     life: watch::Sender<Life>,
@@ -107,7 +107,8 @@ impl Socket {
     /// bytes count as lost.
     pub(crate) fn try_send(&self, transmit: &Transmit, bytes: &[u8], sent: usize) -> (usize, Result<()>) {
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
-        let segments = (MAX_UDP_PAYLOAD / segment).min(self.udp.max_gso_segments()).max(1);
+        let udp = self.udp();
+        let segments = (MAX_UDP_PAYLOAD / segment).min(udp.max_gso_segments()).max(1);
         let end = transmit.size.min(sent.saturating_add(segment.saturating_mul(segments)));
         let contents = &bytes[sent..end];
         let out = quinn_udp::Transmit {
@@ -117,9 +118,36 @@ impl Socket {
             segment_size: (contents.len() > segment).then_some(segment),
             src_ip: self.source(&transmit.path),
         };
-        let result = self.io.try_send(|socket| self.udp.try_send((&socket).into(), &out));
+        let result = self.io.try_send(|socket| udp.try_send((&socket).into(), &out));
+        drop(udp);
+        let is_invalid = |error: &std::io::Error| error.kind() == std::io::ErrorKind::InvalidInput;
+        if out.segment_size.is_none() && result.as_ref().is_err_and(is_invalid) {
+            self.learn_anew();
+        }
         (contents.len(), result)
     }
+
+    /// What is known of what the socket can do.
+    fn udp(&self) -> RwLockReadGuard<'_, UdpSocketState> {
+        self.udp.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// quinn-udp concludes from a message that Linux refuses as invalid that the socket can neither segment
+    /// nor mark packets, for good. A single datagram that is refused without either was wrong in itself: its
+    /// source is an address of IPv6 that this host has no more, say.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn learn_anew(&self) {
+        let _ = self.io.try_send(|socket| {
+            let fresh = UdpSocketState::new((&socket).into())?;
+            without_timestamps(&socket);
+            *self.udp.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+            Ok(())
+        });
+    }
+
+    /// Elsewhere it concludes nothing.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn learn_anew(&self) {}
 
     /// The destination in the family of the socket.
     fn outward(&self, remote: SocketAddr) -> SocketAddr {
@@ -216,7 +244,8 @@ impl Receiver {
         let _ = udp.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = udp.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let (io, receiver) = Io::new(socket)?;
-        let socket = Socket { io, udp, local, used_by, life: watch::Sender::new(Life::Open { users: 1 }) };
+        let life = watch::Sender::new(Life::Open { users: 1 });
+        let socket = Socket { io, udp: RwLock::new(udp), local, used_by, life };
         Ok(Self { socket: Arc::new(socket), io: receiver })
     }
 
@@ -242,22 +271,22 @@ impl Receiver {
         meta: &mut [RecvMeta],
     ) -> Result<usize> {
         let most = buffers.len().min(meta.len());
-        self.io.try_receive(most, |socket| self.socket.udp.recv((&socket).into(), buffers, meta))
+        self.io.try_receive(most, |socket| self.socket.udp().recv((&socket).into(), buffers, meta))
     }
 }
 
 /// Switches the kernel's receive timestamps off, which quinn-udp 0.6 switches on without making
 /// room for them: coalesced datagrams would come without their ECN mark, and over IPv6 without
 /// their local address.
-fn without_timestamps(socket: &std::net::UdpSocket) {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
-        let _ = setsockopt(socket, ReceiveTimestampns, &false);
-    }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _ = socket;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn without_timestamps(socket: &impl std::os::fd::AsFd) {
+    use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+    let _ = setsockopt(socket, ReceiveTimestampns, &false);
 }
+
+/// There are none.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn without_timestamps(_: &std::net::UdpSocket) {}
 
 /// An IPv4 address that is written as one of IPv6 (RFC 4291 section 2.5.5.2) as what it is: paths are
 /// compared by their addresses.

@@ -191,6 +191,26 @@ mod tests {
         assert_eq!(receive(&mut ends[1], 1).await.1.addr, asked);
     }
 
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_source_that_is_gone_takes_nothing_from_a_socket() {
+        let Ok(receiver) = UdpSocket::bind("[::1]:0") else {
+            eprintln!("skipped: no IPv6 here");
+            return;
+        };
+        let sender = bind_dual().unwrap().socket().clone();
+        let (port, remote) = (sender.local().port(), receiver.local_addr().unwrap());
+        let transmit = |from: &str, size, segment_size| {
+            let path = NetworkPath { local: SocketAddr::new(from.parse().unwrap(), port), remote };
+            sender.try_send(&Transmit { path, ecn: None, size, segment_size }, &[0; 2_000][..size], 0)
+        };
+        let of_one_call = || transmit("::1", 2_000, Some(1_000)).0;
+        let before = of_one_call();
+        let error = transmit("2001:db8::1", 5, None).1.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert_eq!(of_one_call(), before);
+    }
+
     fn bind_dual() -> std::io::Result<Receiver> {
         let socket = bind("[::]:0".parse().unwrap()).map_err(std::io::Error::other)?;
         Receiver::new(socket, UsedBy::All)
