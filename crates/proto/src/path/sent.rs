@@ -511,9 +511,8 @@ mod tests {
             assert_eq!(sent.next_recorded(from, last), one_by_one, "{from} to {last}");
             let all: Vec<u64> = (from..sent.next_number()).filter(|n| sent.get(*n).is_some()).collect();
             assert_eq!(sent.iter_from(from).map(|(n, _)| n).collect::<Vec<_>>(), all, "from {from}");
-            let acked = (from..from + 9).any(|n| {
-                sent.index(n).and_then(|at| sent.ring.get(at)).is_some_and(|slot| slot.is_acked())
-            });
+            let acked = (from..from + 9)
+                .any(|n| sent.index(n).and_then(|at| sent.ring.get(at)).is_some_and(|slot| slot.is_acked()));
             if from > sent.first {
                 assert_eq!(sent.any_acked_between(from - 1, from + 9), acked);
             }
