@@ -173,7 +173,8 @@ impl Connection {
         self.loops.on_segment(segment, forward.begins(segment), at);
         if segment.acknowledges() {
             let measured = measured(&self.loops, 1 - segment.from);
-            reverse.duplicate_sacks += u32::from(reverse.has_duplicate(segment));
+            let has_duplicate = reverse.has_duplicate(segment);
+            reverse.duplicate_sacks += u32::from(has_duplicate);
             reverse.on_ack(segment, at, &measured);
         }
         if !segment.occupies() || view.probe {

@@ -19,6 +19,10 @@ const OPEN_LIMIT: usize = 1_024;
 pub(crate) const FURTHEST: u32 = 100;
 /// Acknowledged packets that are remembered, so that needless retransmissions have an interval too.
 const ACKED_KEPT: usize = 64;
+/// What it may cost to find what is sent again, for each packet that comes: remembered packets that are
+/// looked at, or moved to make room for a part of one. What packets do not need is kept for later ones,
+/// which need some thousands at most; what has not enough left counts as forgotten.
+const EFFORT: u64 = 1_024;
 /// Initial congestion window in bytes (RFC 6928), the least that stands for the window.
 const INITIAL_WINDOW: u64 = 10 * 1_460;
 
@@ -83,6 +87,8 @@ pub(crate) struct Direction {
     /// Everything below is acknowledged, if acknowledgements were seen.
     acked: Option<u64>,
     forgotten_below: u64,
+    /// What is left of [`EFFORT`].
+    effort: u64,
     /// Distinct packets.
     pub(crate) distinct: u32,
     /// Whether the latest distinct packet was a FIN without data.
@@ -125,6 +131,7 @@ impl Direction {
         receive: Option<u64>,
         limit: usize,
     ) -> Found {
+        self.effort += EFFORT;
         let start = self.unwrap(segment.seq);
         let end = start.saturating_add(u64::from(segment.occupied()));
         let found = if start >= self.high { Found::New } else { self.look_up(start, end, segment, at) };
@@ -206,12 +213,16 @@ impl Direction {
 
     /// Whether `segment` of the other side reports as duplicate what may have been sent again. The
     /// network duplicates packets too, and the byte of some keep-alives has been there before.
-    pub(crate) fn has_duplicate(&self, segment: &Segment) -> bool {
+    pub(crate) fn has_duplicate(&mut self, segment: &Segment) -> bool {
         let Some(block) = segment.duplicate_sack else { return false };
+        self.effort += EFFORT;
         let (start, end) = (self.unwrap(block.0), self.unwrap(block.1));
+        if start < self.forgotten_below {
+            return true;
+        }
         let place = self.sent.partition_point(|sent| sent.end <= start);
-        let mut reported = self.sent.range(place..).take_while(|sent| sent.start < end);
-        start < self.forgotten_below || reported.any(|sent| sent.attempts > 0)
+        let behind = self.sent.partition_point(|sent| sent.start < end).max(place);
+        self.affords(behind - place) && self.sent.range(place..behind).any(|sent| sent.attempts > 0)
     }
 
     /// Whether all of `segment` was acknowledged before.
@@ -308,6 +319,9 @@ impl Direction {
 
     fn look_up(&mut self, start: u64, end: u64, segment: &Segment, at: Instant) -> Found {
         let place = self.sent.partition_point(|sent| sent.end <= start);
+        if !self.affords(self.cost(place, start, end)) {
+            return Found::Forgotten;
+        }
         match self.sent.get(place) {
             Some(sent) if sent.start <= start => Found::Again(self.again(start, end, segment, at)),
             _ if start < self.forgotten_below => Found::Forgotten,
@@ -322,6 +336,26 @@ impl Direction {
                 Found::Filler(behind)
             }
         }
+    }
+
+    /// What it costs to take note that the bytes from `start` to `end` are sent again: how many remembered
+    /// packets, the first of them at `place`, are looked at, and how many are moved.
+    fn cost(&self, place: usize, start: u64, end: u64) -> usize {
+        let moved = |at: usize| at.min(self.sent.len() - at);
+        let Some(first) = self.sent.get(place).filter(|sent| sent.start <= start) else {
+            return moved(place);
+        };
+        let behind = self.sent.partition_point(|sent| sent.start < end).max(place + 1);
+        let split_first = if first.start < start { moved(place) } else { 0 };
+        let split_last = if self.sent[behind - 1].end > end { moved(behind) } else { 0 };
+        behind - place + split_first + split_last
+    }
+
+    /// Whether there is enough left for this; then there is so much less.
+    fn affords(&mut self, cost: usize) -> bool {
+        let left = self.effort.checked_sub(cost as u64);
+        self.effort = left.unwrap_or(self.effort);
+        left.is_some()
     }
 
     /// Makes `at` a boundary between remembered packets, if it lies within one.

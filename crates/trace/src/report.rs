@@ -141,7 +141,7 @@ pub struct RetransmissionCounts {
     /// Packets below the highest sequence number whose original is not in the capture: lost before,
     /// or reordered.
     pub original_not_captured: u64,
-    /// Packets whose original was forgotten, or came before the capture.
+    /// Packets whose original was forgotten, would cost too much to find, or came before the capture.
     pub original_forgotten: u64,
     /// Keep-alives and zero-window probes, left out (SLP-A11).
     pub probes: u64,

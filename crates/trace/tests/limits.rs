@@ -5,7 +5,7 @@ mod support;
 use mendpath_trace::{Limits, Options};
 use support::{
     analyse,
-    tcp_model::{Why, mix, ordinary},
+    tcp_model::{ACK, Why, mix, ordinary},
     wire::{Capture, Packet},
 };
 
@@ -14,6 +14,22 @@ fn capture(connections: u32, loss: f64) -> (Vec<u8>, u64) {
     let sent_again = packets.iter().filter(|(_, why)| matches!(why, Why::Fast | Why::Timeout)).count();
     let packets: Vec<Packet> = packets.into_iter().map(|(packet, _)| packet).collect();
     (Capture::of(&packets), sent_again as u64)
+}
+
+/// `payload` bytes from `seq` on, of a client that is the only one that is captured.
+fn data(seq: u32, payload: u32) -> Packet {
+    Packet {
+        at_ns: 0,
+        from: "10.0.0.1:4000".parse().unwrap(),
+        to: "192.0.2.1:80".parse().unwrap(),
+        seq,
+        ack: 1,
+        flags: ACK,
+        window: 500,
+        payload,
+        ident: 0,
+        options: Vec::new(),
+    }
 }
 
 fn limited(limits: Limits) -> Options {
@@ -62,6 +78,31 @@ fn a_direction_forgets_its_oldest_packets() {
     let counts = report.retransmissions;
     assert!(counts.original_forgotten > 0);
     assert_eq!(counts.seen_before + counts.original_forgotten + counts.original_not_captured, sent_again);
+}
+
+/// A capture that is made to cost much: every packet sends again what came in thousands of others.
+#[test]
+fn what_costs_too_much_to_find_is_forgotten() {
+    const BYTES: u32 = 16_384;
+    let singly = (0..BYTES).map(|i| data(i, 1));
+    let wide = (0..4_000).map(|_| data(0, BYTES));
+    let report = analyse(&Capture::of(&singly.chain(wide).collect::<Vec<_>>()), Options::default());
+    let counts = report.retransmissions;
+    assert_eq!(counts.seen_before + counts.original_forgotten, 4_000);
+    assert!(counts.seen_before > 1_000, "what packets before did not need is there: {counts:?}");
+    assert!(counts.original_forgotten > 2_000, "{counts:?}");
+}
+
+/// Ordinary captures have enough, also where segmentation offload shows one packet for many that are sent
+/// again one by one.
+#[test]
+fn parts_of_large_packets_are_found_however_many_they_are() {
+    let large = (0..2_000).map(|i| data(i * 60_000, 60_000));
+    let lost = (0..2_000).step_by(10).map(|i| i * 60_000);
+    let parts = lost.flat_map(|seq| [data(seq + 1_000, 1_000), data(seq + 50_000, 1_000)]);
+    let report = analyse(&Capture::of(&large.chain(parts).collect::<Vec<_>>()), Options::default());
+    let counts = report.retransmissions;
+    assert_eq!((counts.seen_before, counts.original_forgotten), (400, 0));
 }
 
 #[test]
