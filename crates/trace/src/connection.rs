@@ -263,11 +263,13 @@ impl Connection {
                 self.push.add(open.at, open.silence);
             }
         }
+        let mut settled = self.ways[from].make_room();
         if self.ways[from].is_crowded() {
             out(self.retransmission(open, from, Position::Unknown));
-            return;
+        } else {
+            settled.extend(self.ways[from].hold(open));
         }
-        for settled in self.ways[from].hold(open) {
+        for settled in settled {
             let position = self.position(settled.index, self.ways[from].distinct);
             out(self.retransmission(settled, from, position));
         }

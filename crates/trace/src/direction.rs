@@ -82,6 +82,8 @@ pub(crate) struct Direction {
     sent: VecDeque<Sent>,
     open: Vec<Open>,
     resolve_at: usize,
+    /// How many distinct packets there were when it was last seen whose position is known.
+    resolved_at: u32,
     /// One beyond the highest sequence number, in 64 bits; 0 before the first packet.
     high: u64,
     /// Everything below is acknowledged, if acknowledgements were seen.
@@ -235,14 +237,23 @@ impl Direction {
     /// wait.
     pub(crate) fn hold(&mut self, open: Open) -> Vec<Open> {
         self.open.push(open);
-        if self.open.len() < self.resolve_at.max(64) {
-            return Vec::new();
-        }
+        if self.open.len() < self.resolve_at.max(64) { Vec::new() } else { self.settle() }
+    }
+
+    /// If there is no room for another one whose position is open: gives back those that no longer need
+    /// to wait, once enough was sent since it last looked for them.
+    pub(crate) fn make_room(&mut self) -> Vec<Open> {
+        let may_help = self.distinct - self.resolved_at >= FURTHEST;
+        if self.is_crowded() && may_help { self.settle() } else { Vec::new() }
+    }
+
+    fn settle(&mut self) -> Vec<Open> {
         let distinct = self.distinct;
         let (settled, waiting): (Vec<Open>, Vec<Open>) =
             self.open.iter().partition(|open| distinct - open.index >= FURTHEST);
         self.open = waiting;
         self.resolve_at = self.open.len() * 2;
+        self.resolved_at = distinct;
         settled
     }
 

@@ -2,10 +2,10 @@
 
 mod support;
 
-use mendpath_trace::{Limits, Options};
+use mendpath_trace::{Half, Limits, Options};
 use support::{
     analyse,
-    tcp_model::{ACK, Why, mix, ordinary},
+    tcp_model::{ACK, SYN, Why, mix, ordinary},
     wire::{Capture, Packet},
 };
 
@@ -103,6 +103,22 @@ fn parts_of_large_packets_are_found_however_many_they_are() {
     let report = analyse(&Capture::of(&large.chain(parts).collect::<Vec<_>>()), Options::default());
     let counts = report.retransmissions;
     assert_eq!((counts.seen_before, counts.original_forgotten), (400, 0));
+}
+
+/// Where a large window was lost, more retransmissions wait for their position than there is room for; those
+/// at the end have theirs all the same.
+#[test]
+fn many_retransmissions_at_a_time_take_the_position_of_no_later_ones() {
+    let open = Packet { flags: SYN, ..data(0, 0) };
+    let window = |_| (0..50).map(|i| data(1 + i * 1_000, 1_000));
+    let rest = (50..400).map(|i| data(1 + i * 1_000, 1_000));
+    let last = (0..10).map(|_| data(1 + 399 * 1_000, 1_000));
+    let packets = std::iter::once(open).chain((0..30).flat_map(window)).chain(rest).chain(last);
+    let report = analyse(&Capture::of(&packets.collect::<Vec<_>>()), Options::default());
+    assert_eq!(report.retransmissions.seen_before, 29 * 50 + 10);
+    let second = report.positions.iter().find(|series| series.half == Half::Second).expect("the last ones");
+    assert_eq!((second.points[0].index, second.points[0].retransmissions), (1, 10));
+    assert_eq!(report.what_if[2].connections, 1, "duplicates of the tail would have saved something");
 }
 
 #[test]
