@@ -104,7 +104,7 @@ pub struct Row {
     pub p99_ms: Option<f64>,
     /// Largest.
     pub max_ms: Option<f64>,
-    /// Goodput of each transfer: bytes that came by the time they took.
+    /// Goodput of each transfer: bytes that came by the time they took, or by the limit if it broke before.
     pub goodputs_mbps: Vec<f64>,
     /// Mean of `goodputs_mbps`.
     pub goodput_mbps: Option<f64>,

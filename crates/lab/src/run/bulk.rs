@@ -87,11 +87,18 @@ impl Lab<'_> {
         });
         let transfer: Transfer = transfer?;
         row.cuts.extend(cut.transpose()?.flatten());
-        row.goodputs_mbps.push(transfer.bytes as f64 * 8.0 / transfer.time.as_secs_f64().max(1e-9) / 1e6);
+        row.goodputs_mbps.push(goodput_mbps(&transfer, limit));
         add_transfer(row, &transfer, limit);
         drop(connection);
         field.running.programs.check()
     }
+}
+
+/// What came by the time that it took. A transfer that breaks brings nothing more until the limit: it is not
+/// as fast as it was before.
+fn goodput_mbps(transfer: &Transfer, limit: Duration) -> f64 {
+    let time = if transfer.complete { transfer.time } else { transfer.time.max(limit) };
+    transfer.bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9) / 1e6
 }
 
 /// A cut with its numbers drawn.
@@ -146,5 +153,21 @@ impl Planned {
             used_again_ms: used.flatten(),
             outlived,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_breaks_off_is_not_fast() {
+        let (limit, time) = (Duration::from_secs(20), Duration::from_secs(2));
+        let whole = Transfer { bytes: 25_000_000, time, complete: true, ..Transfer::default() };
+        assert_eq!(goodput_mbps(&whole, limit), 100.0);
+        let broken = Transfer { complete: false, ..whole.clone() };
+        assert_eq!(goodput_mbps(&broken, limit), 10.0);
+        let stopped = Transfer { time: limit, ..broken };
+        assert_eq!(goodput_mbps(&stopped, limit), 10.0);
     }
 }
