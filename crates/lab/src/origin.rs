@@ -27,6 +27,8 @@ pub(crate) const LOOK: core::time::Duration = core::time::Duration::from_millis(
 const MOST_CONNECTIONS: usize = 2_048;
 /// Largest piece given to the kernel at once.
 const PIECE: usize = 64 << 10;
+/// So often within a response it is noted what it has cost: some are broken off.
+const NOTED: u64 = 1 << 20;
 
 /// What carries the bytes of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -130,7 +132,7 @@ impl Origin {
         Ok(Self { addr, shared, thread: Some(thread) })
     }
 
-    /// Processor time that its threads have spent on finished responses.
+    /// Processor time that its threads have spent on responses, broken off or not.
     pub(crate) fn cpu(&self) -> Duration {
         Duration::from_micros(self.shared.cpu_micros.load(Ordering::Relaxed))
     }
@@ -185,14 +187,32 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(LOOK))?;
     stream.set_write_timeout(Some(LOOK))?;
-    let mut spent = thread_cpu();
+    let mut spent = Spent { shared, until: thread_cpu() };
     while let Some(size) = read_request(&mut stream, shared)? {
-        respond(&mut stream, size, shared)?;
-        let now = thread_cpu();
-        shared.cpu_micros.fetch_add((now - spent).as_micros(), Ordering::Relaxed);
-        spent = now;
+        respond(&mut stream, size, &mut spent)?;
+        spent.note();
     }
     Ok(())
+}
+
+/// Processor time of the calling thread, of which some is noted already.
+struct Spent<'a> {
+    shared: &'a Shared,
+    until: Duration,
+}
+
+impl Spent<'_> {
+    fn note(&mut self) {
+        let now = thread_cpu();
+        self.shared.cpu_micros.fetch_add((now - self.until).as_micros(), Ordering::Relaxed);
+        self.until = now;
+    }
+}
+
+impl Drop for Spent<'_> {
+    fn drop(&mut self) {
+        self.note();
+    }
 }
 
 /// The size that is asked for; `None` at the end of the connection or of the origin.
@@ -212,14 +232,19 @@ fn read_request(stream: &mut TcpStream, shared: &Shared) -> io::Result<Option<u6
     Ok(Some(u64::from_be_bytes(request)))
 }
 
-fn respond(stream: &mut TcpStream, size: u64, shared: &Shared) -> io::Result<()> {
-    let mut sent = 0;
+fn respond(stream: &mut TcpStream, size: u64, spent: &mut Spent<'_>) -> io::Result<()> {
+    let shared = spent.shared;
+    let (mut sent, mut noted) = (0, 0);
     while sent < size && !shared.stop.load(Ordering::Relaxed) {
         let piece = expected(&shared.pattern, sent, (size - sent).min(PIECE as u64) as usize);
         match stream.write(piece) {
             Ok(n) => sent += n as u64,
             Err(error) if is_timeout(&error) => {}
             Err(error) => return Err(error),
+        }
+        if sent >= noted + NOTED {
+            spent.note();
+            noted = sent;
         }
     }
     Ok(())
@@ -240,4 +265,31 @@ pub(crate) fn thread_cpu() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) else { return Duration::ZERO };
     let micros = |time: nix::sys::time::TimeVal| time.tv_sec() * 1_000_000 + time.tv_usec();
     Duration::from_micros((micros(usage.user_time()) + micros(usage.system_time())).unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_that_is_broken_off_has_cost_something() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            connections: AtomicUsize::new(0),
+            cpu_micros: AtomicU64::new(0),
+            // Every kernel has it.
+            transport: Transport { multipath: false, congestion: Some("reno".to_owned()) },
+            pattern: pattern(),
+        });
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let own = Arc::clone(&shared);
+        let server = std::thread::spawn(move || serve(stream, &own));
+        client.write_all(&(1_u64 << 50).to_be_bytes()).unwrap();
+        client.read_exact(&mut vec![0; 16 << 20]).unwrap();
+        assert!(shared.cpu_micros.load(Ordering::Relaxed) > 0, "it goes on");
+        drop(client);
+        assert!(server.join().unwrap().is_err());
+    }
 }
