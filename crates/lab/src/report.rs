@@ -297,8 +297,13 @@ impl Row {
         self.goodput_mbps = Summary::of(&self.goodputs_mbps).map(|summary| summary.mean);
         let sent: u64 = self.paths.iter().map(|path| path.down_bytes).sum();
         self.repair = Repair::of(&self.server_statistics);
-        let arrived = self.payload_bytes + self.beside.map_or(0, |beside| beside.bytes);
+        let arrived = self.arrived_bytes();
         self.sent_ratio = (arrived > 0).then(|| sent as f64 / arrived as f64);
+    }
+
+    /// Bytes that arrived as responses, those of transfers beside among them.
+    pub(crate) fn arrived_bytes(&self) -> u64 {
+        self.payload_bytes + self.beside.map_or(0, |beside| beside.bytes)
     }
 
     /// The part of each path in the bytes that the server's side sent.

@@ -115,9 +115,10 @@ fn call(call: CallOutcome) -> [String; 7] {
 fn common(row: &Row) -> Vec<String> {
     let sum = |value: fn(&super::PathUse) -> u64| row.paths.iter().map(value).sum::<u64>().to_string();
     let late = row.paths.iter().map(|path| path.late_mean_us).fold(0.0, f64::max) / 1e3;
-    let megabytes = (row.payload_bytes as f64 / 1e6).max(1e-9);
-    let per_mb =
-        |ms: f64| if row.payload_bytes == 0 { "-".to_owned() } else { format!("{:.1}", ms / megabytes) };
+    let per_mb = |ms: f64| match row.arrived_bytes() {
+        0 => "-".to_owned(),
+        bytes => format!("{:.1}", ms / (bytes as f64 / 1e6)),
+    };
     let cpu = match row.cpu_ms {
         Some(programs) => format!("{} + {}", per_mb(programs), per_mb(row.endpoint_cpu_ms)),
         None => format!("0 + {}", per_mb(row.endpoint_cpu_ms)),
@@ -141,8 +142,8 @@ fn common(row: &Row) -> Vec<String> {
 fn repair(row: &Row) -> [String; 3] {
     let Some(repair) = row.repair else { return [(); 3].map(|()| "-".to_owned()) };
     let (sent, used) = (repair.sent_bytes as f64, repair.used_bytes());
-    let payload = (row.payload_bytes as f64).max(1.0);
-    [sent, used, sent - used].map(|bytes| format!("{:.1}%", bytes / payload * 100.0))
+    let arrived = (row.arrived_bytes() as f64).max(1.0);
+    [sent, used, sent - used].map(|bytes| format!("{:.1}%", bytes / arrived * 100.0))
 }
 
 /// The longest time until a path that had been cut was used again.
@@ -181,7 +182,7 @@ fn notes(row: &Row) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::example;
+    use super::super::{Beside, Repair, tests::example};
     use super::*;
 
     #[test]
@@ -206,6 +207,19 @@ mod tests {
             assert!(text.contains(word), "{word}\n{text}");
         }
         assert!(example().rows.iter().all(|row| cells(row).len() == headings(row).len()));
+    }
+
+    /// What went on beside fetches is part of what programs did and links carried.
+    #[test]
+    fn costs_are_by_all_that_arrived() {
+        let mut row = example().rows[0].clone();
+        row.endpoint_cpu_ms = 60.0;
+        row.repair =
+            Some(Repair { sent_bytes: 600_000, sent_packets: 2, used_packets: 1, wasted_packets: 1 });
+        let costs = |row: &Row| (common(row)[7].clone(), repair(row));
+        assert_eq!(costs(&row), ("0 + 10.0".to_owned(), ["10.0%", "5.0%", "5.0%"].map(str::to_owned)));
+        row.beside = Some(Beside { bytes: 6_000_000, time_ms: 1_000.0 });
+        assert_eq!(costs(&row), ("0 + 5.0".to_owned(), ["5.0%", "2.5%", "2.5%"].map(str::to_owned)));
     }
 
     #[test]
