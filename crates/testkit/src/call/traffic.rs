@@ -209,6 +209,8 @@ fn datagram(name: Name, piece: usize, len: usize, sources: usize) -> Vec<u8> {
 #[derive(Debug)]
 pub struct Arrivals {
     frames: BTreeMap<Name, Arrival>,
+    /// Groups of audio frames whose parity has come.
+    parities: BTreeSet<u32>,
     time: Duration,
 }
 
@@ -221,7 +223,7 @@ struct Arrival {
 impl Arrivals {
     /// Nothing yet of a call that takes so long.
     pub fn new(time: Duration) -> Self {
-        Self { frames: BTreeMap::new(), time }
+        Self { frames: BTreeMap::new(), parities: BTreeSet::new(), time }
     }
 
     /// A datagram has been read. What is none of a call is ignored.
@@ -231,12 +233,18 @@ impl Arrivals {
             return;
         };
         if name.0 == Stream::AudioParity {
+            self.parities.insert(name.1);
             return self.mend_audio(name.1, now);
         }
         let frame = self.frames.entry(name).or_default();
         frame.pieces.insert(piece);
         if frame.pieces.len() >= usize::from(sources) && frame.done_at.is_none() {
             frame.done_at = Some(now);
+            // Over several paths a parity may come before a frame that it was made of.
+            let group = name.1 / AUDIO_GROUP;
+            if name.is_audio() && self.parities.contains(&group) {
+                self.mend_audio(group, now);
+            }
         }
     }
 
@@ -249,7 +257,8 @@ impl Arrivals {
         every * u64::from(number) < self.time
     }
 
-    /// A parity has come: it stands for one frame of its five, if the others are there by now.
+    /// The parity of a group has come: it stands for one frame of its five, if the others are there by
+    /// now.
     fn mend_audio(&mut self, group: u32, now: Instant) {
         let names =
             (group * AUDIO_GROUP..(group + 1) * AUDIO_GROUP).map(|number| Name(Stream::Audio, number));
@@ -391,6 +400,21 @@ mod tests {
         assert_eq!(verdict(&coded, third).audio.share(), 1.0);
         let two = |frame: &Frame, place| frame.name.1 % 5 < 2 && frame.name.is_audio() && place == 0;
         assert_eq!(verdict(&coded, two).audio.in_time, 30);
+    }
+
+    #[test]
+    fn a_parity_that_overtakes_a_frame_stands_for_another_that_is_lost() {
+        let coded = frames(Protection::Fec);
+        let audio: Vec<&Frame> = coded.iter().filter(|frame| frame.name.is_audio()).take(5).collect();
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let mut arrivals = Arrivals::new(SECOND);
+        for (place, ms) in [(0, 10), (2, 50), (3, 70)] {
+            arrivals.read(&audio[place].datagrams[0], at(ms));
+        }
+        arrivals.read(&audio[4].datagrams[1], at(90));
+        assert_eq!(arrivals.done_at(audio[1].name), None, "two are missing");
+        arrivals.read(&audio[4].datagrams[0], at(95));
+        assert_eq!([1, 4].map(|place| arrivals.done_at(audio[place].name)), [Some(at(95)); 2]);
     }
 
     #[test]
