@@ -1,6 +1,7 @@
 //! What the demonstration compares.
 
 use mendpath::{ControllerKind, RecoveryKind, TransportConfig};
+use netsim::Seed;
 use serde::Serialize;
 use units::{BitRate, Bytes, Duration, LossRate};
 
@@ -71,6 +72,17 @@ impl DemoOptions {
             ..TransportConfig::default()
         }
     }
+
+    /// From which the path at `place` draws what it loses of the `index`-th response: the same in every
+    /// row, and nothing that another path draws. The last path, of two often the only one that loses, has
+    /// the response's own seed.
+    pub(super) fn seed_of(&self, index: u32, place: usize) -> Seed {
+        let seed = Seed(self.seed).child("response", index.into());
+        match self.paths.len().saturating_sub(place + 1) {
+            0 => seed,
+            from_last => seed.child("path", from_last as u64),
+        }
+    }
 }
 
 /// Two paths of 100 Mbit/s and 50 ms round trip, of which the second loses 2 % from server to
@@ -79,4 +91,20 @@ pub fn default_paths() -> Vec<PathSpec> {
     let clean = PathSpec::new(BitRate::from_mbps(100), Duration::from_millis(50));
     let lossy = PathSpec { loss: LossRate::new(0.02).expect("2 % is a probability"), ..clean.clone() };
     vec![clean, lossy]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_loses_what_another_loses() {
+        let paths = [default_paths(), default_paths()].concat();
+        let options = DemoOptions { paths, ..DemoOptions::default() };
+        let first = |place| options.seed_of(3, place).child("down", 0).stream("loss").next_u64();
+        let mut drawn = [0, 1, 2, 3].map(first).to_vec();
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn.len(), 4);
+    }
 }

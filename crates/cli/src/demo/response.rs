@@ -64,8 +64,7 @@ pub(super) async fn measure(
                 continue;
             }
         };
-        let seed = Seed(options.seed).child("response", index.into());
-        return timeout(RESPONSE_LIMIT, ready.respond(options.size.get(), seed)).await.unwrap_or_else(|_| {
+        return timeout(RESPONSE_LIMIT, ready.respond(index, options)).await.unwrap_or_else(|_| {
             Err(format!("the response took longer than {} s", RESPONSE_LIMIT.as_secs()))
         });
     }
@@ -121,16 +120,17 @@ impl Ready {
         Ok(Self { emulator, paths, losses, client, server })
     }
 
-    /// Asks for `size` bytes and watches them come.
-    async fn respond(self, size: u64, seed: Seed) -> Result<Measured, String> {
+    /// Asks for the `index`-th response and watches it come.
+    async fn respond(self, index: u32, options: &DemoOptions) -> Result<Measured, String> {
         let words = |error: &dyn std::fmt::Display| error.to_string();
+        let size = options.size.get();
         // Set-up is not measured, so nothing was lost until now; from here on every row draws the
         // same losses.
         for (path, losses) in self.paths.iter().zip(&self.losses) {
             for (direction, loss) in [Direction::Forward, Direction::Backward].into_iter().zip(losses) {
                 self.emulator.set_loss(*path, Some(direction), loss.clone()).map_err(|e| words(&e))?;
             }
-            self.emulator.reseed(*path, seed).map_err(|e| words(&e))?;
+            self.emulator.reseed(*path, options.seed_of(index, path.0)).map_err(|e| words(&e))?;
             self.emulator.forget_lateness(*path).map_err(|e| words(&e))?;
         }
         let (lost, sent) = (self.lost()?, self.server.stats());

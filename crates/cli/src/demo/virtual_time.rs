@@ -20,8 +20,8 @@ pub(super) fn measure(row: &Row, index: u32, options: &DemoOptions) -> Result<Me
     let exchange = Exchange::try_establish(set_up, &plans, &options.transport(row.recovery));
     let mut exchange = exchange.map_err(|error| error.to_string())?;
 
-    let seed = Seed(options.seed).child("response", index.into());
     for (path, links) in links.iter().enumerate() {
+        let seed = options.seed_of(index, row.paths[path].0);
         for ((direction, name), (_, loss)) in DIRECTIONS.into_iter().zip(["up", "down"]).zip(links) {
             exchange.lose(path, direction, seed.child(name, 0), loss);
         }
