@@ -26,8 +26,7 @@ pub(crate) async fn listen(
     idle: Duration,
 ) -> Result<(Endpoint, Arc<Tally>), Failure> {
     let identity = Identity::load_or_create(&args.dir)?;
-    let config = ServerConfig::with_identity(&identity.server).map_err(|error| failed(&error))?;
-    let config = config.transport(choice(args).config(idle, 1));
+    let config = server_config(&identity, args, idle)?;
     let endpoint = Endpoint::server(config, at).map_err(|error| failed(&error))?;
     let tally = Tally::new(Arc::new(Live::new(false)));
     if let Some(listener) = admin::bind(admin).await? {
@@ -35,6 +34,20 @@ pub(crate) async fn listen(
         tokio::spawn(listener.serve(statistics, Statistics::serve));
     }
     Ok((endpoint, tally))
+}
+
+/// What a server's end lets connections in with. Those of one configuration share what they learn of their
+/// paths, and sessions.
+///
+/// # Errors
+/// When TLS cannot use the key.
+pub(crate) fn server_config(
+    identity: &Identity,
+    args: &RelayArgs,
+    idle: Duration,
+) -> Result<ServerConfig, Failure> {
+    let config = ServerConfig::with_identity(&identity.server).map_err(|error| failed(&error))?;
+    Ok(config.transport(choice(args).config(idle, 1)))
 }
 
 /// The endpoint takes no more connections, which nobody has asked it for.
