@@ -143,6 +143,8 @@ impl Browser {
         let mut command = Command::new("node");
         command.arg(&site.script).arg("load").arg(words.to_string()).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // It is killed in the end, and so is who would remove the browser's profile: that goes with the run.
+        command.env("TMPDIR", directory.sub_directory()?);
         let started = directory.spawn(&mut command, namespace)?;
         let mut child = started.map_err(LabError::system("start the browser's driver"))?;
         let (Some(orders), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
