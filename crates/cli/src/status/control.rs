@@ -43,7 +43,7 @@ pub(crate) fn places() -> Vec<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let of_user = absolute("XDG_RUNTIME_DIR").map(|dir| dir.join("mendpath"));
     let mut places: Vec<PathBuf> = absolute("RUNTIME_DIRECTORY").into_iter().chain(of_user).collect();
-    let system = PathBuf::from("/run/mendpath");
+    let system = of_system(["/run", "/var/run"]);
     if !places.contains(&system) {
         places.push(system);
     }
@@ -56,6 +56,12 @@ pub(crate) fn all_places() -> Vec<PathBuf> {
     let mut places = places();
     places.extend(services);
     places
+}
+
+/// The system's place, in the first that is there: OpenWrt had no /run for long, macOS has none.
+fn of_system(runs: [&str; 2]) -> PathBuf {
+    let run = runs.into_iter().find(|run| Path::new(run).is_dir());
+    Path::new(run.unwrap_or(runs[0])).join("mendpath")
 }
 
 impl Control {
@@ -223,6 +229,15 @@ mod tests {
     fn feed() -> Arc<Feed> {
         let live = Live::new(true);
         Feed::new(move || live.snapshot(Role::Server(ServerRow::default()), None, Duration::ZERO, Vec::new()))
+    }
+
+    #[test]
+    fn where_there_is_no_run_the_older_place_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let there = dir.path().to_str().unwrap();
+        assert_eq!(of_system(["/nowhere/run", there]), dir.path().join("mendpath"));
+        assert_eq!(of_system([there, "/nowhere/run"]), dir.path().join("mendpath"));
+        assert_eq!(of_system(["/nowhere/run", "/nowhere/var"]), Path::new("/nowhere/run/mendpath"));
     }
 
     async fn asked(stream: &mut UnixStream, word: &str) -> String {
