@@ -54,10 +54,12 @@ doc:
 bench *arguments:
     cargo run --release --manifest-path bench/Cargo.toml --no-default-features -- {{arguments}}
 
-# Newest compatible dependencies, in all three workspaces
+# Newest compatible dependencies, in all workspaces
 update:
     cargo update
     cargo update --manifest-path bench/Cargo.toml
+    cargo update --manifest-path bench/lab-peers/Cargo.toml
+    cargo update --manifest-path bench/media/Cargo.toml
     cargo update --manifest-path fuzz/Cargo.toml
     cargo update --manifest-path python/Cargo.toml
 
