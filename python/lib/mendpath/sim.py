@@ -126,7 +126,7 @@ class Plan:
 
     @property
     def scale(self) -> str:
-        """``quick`` or ``paper``."""
+        """``quick``, ``medium`` or ``paper``."""
         return self._native.scale
 
     @property

@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
     recovery: str
     #: The congestion controller of every path: ``auto``, ``cubic``, ``bbr3``, ...
     congestion: str
-    #: How data is shared out to paths: ``earliest-delivery`` or ``lowest-rtt``.
+    #: How data is shared out to paths: ``earliest-delivery``, ``lowest-rtt``, ``ecf``, ``blest`` or ``round-robin``.
     scheduler: str
     #: Seconds of silence after which the connection has ended; the smaller of both sides counts. 30; 0: never.
     idle_timeout: float
