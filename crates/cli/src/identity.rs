@@ -9,13 +9,14 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown},
     path::{Path, PathBuf},
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use mendpath::ResetKey;
 use ring::rand::SecureRandom as _;
+use rustix::process::getuid;
 
 use crate::{
     failure::{Failure, directory_reason, io_reason},
@@ -224,6 +225,7 @@ fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let written = (|| {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(content)?;
+        hand_over(&file, path);
         file.sync_all()?;
         // Unlike a rename, a link never replaces what another server has just made.
         match fs::hard_link(&temporary, path) {
@@ -233,6 +235,18 @@ fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
     })();
     let removed = fs::remove_file(&temporary);
     written.and(removed)
+}
+
+/// What root makes in the directory of a server that is another user, as the packaged one is,
+/// belongs to that user: the server has to read it. Root that may not give it away keeps it.
+fn hand_over(file: &fs::File, path: &Path) {
+    let directory = path.parent().and_then(|directory| fs::metadata(directory).ok());
+    if let Some(owner) = directory
+        && getuid().is_root()
+        && owner.uid() != 0
+    {
+        let _ = fchown(file, Some(owner.uid()), Some(owner.gid()));
+    }
 }
 
 #[cfg(test)]
@@ -263,6 +277,20 @@ mod tests {
         assert!(
             second.tokens.accepts(Service::Proxy, first.tokens.invitation_token(Service::Proxy).as_bytes())
         );
+    }
+
+    #[test]
+    fn what_root_makes_belongs_to_the_server() {
+        let (dir, owner) = (tempfile::tempdir().unwrap(), (61_234, 61_235));
+        // Others than root cannot make such a directory.
+        if std::os::unix::fs::chown(dir.path(), Some(owner.0), Some(owner.1)).is_err() {
+            return;
+        }
+        Identity::load_or_create(dir.path()).unwrap();
+        for name in [RESET_FILE, KEY_FILE, SECRET_FILE] {
+            let made = fs::metadata(dir.path().join(name)).unwrap();
+            assert_eq!((made.uid(), made.gid(), made.mode() & 0o777), (owner.0, owner.1, 0o600));
+        }
     }
 
     #[test]
