@@ -135,6 +135,8 @@ def test_certificates_of_files_and_other_protocols(tmp_path):
         (lambda: aio.ClientConfig(pin=aio.Identity().pin, idle_timeout=-1), "idle_timeout"),
         (lambda: aio.ClientConfig(pin=aio.Identity().pin, max_paths=65), "max_paths"),
         (lambda: aio.ClientConfig(pin=aio.Identity().pin, receive_window=1 << 62), "receive_window"),
+        (lambda: aio.ClientConfig(pin=aio.Identity().pin, max_bidi_streams=-1), "max_bidi_streams"),
+        (lambda: aio.ServerConfig(identity=aio.Identity(), max_connections=-1), "max_connections"),
         (lambda: aio.ServerConfig(), "identity"),
         (lambda: aio.ServerConfig(certificate="a"), "both"),
         (lambda: aio.Endpoint(("localhost.example", 0)), "no IP address"),

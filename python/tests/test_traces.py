@@ -66,6 +66,9 @@ def test_mistakes_are_exceptions(timeout, tmp_path):
     for wrong in ({"method": "mine"}, {"tail": 0}, {"loss": 2.0}, {"bandwidth_mbps": 0}, {"timeout_at_ms": 5}):
         with pytest.raises(ValueError):
             traces.analyze(timeout, **wrong)
+    for wrong in ({"tail": -1}, {"tail": 1 << 40}, {"listed": -1}, {"bandwidth_mbps": -1}, {"bandwidth_mbps": float("inf")}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            traces.analyze(timeout, **wrong)
 
 
 def recorded(**inputs):

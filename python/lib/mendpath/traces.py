@@ -109,6 +109,14 @@ def analyze(
     named = [os.fspath(file) for file in every]
     if timeout_at_ms is not None and method != "paper":
         raise ValueError("timeout_at_ms is of the method `paper`")
+    # Of numbers that its types do not hold the native half would say so by other exceptions.
+    if not 1 <= tail <= 100:
+        raise ValueError("tail is from 1 to 100")
+    if not 0 < bandwidth_mbps <= 1e9:
+        raise ValueError("bandwidth_mbps is more than 0, and 1e9 at most")
+    for name, value in (("timeout_at_ms", timeout_at_ms), ("listed", listed)):
+        if value is not None and not 0 <= value < 1 << 62:
+            raise ValueError(f"{name} is from 0 to below 2^62")
     wanted = {
         "method": method,
         "timeout_at_ms": timeout_at_ms,

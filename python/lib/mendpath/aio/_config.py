@@ -63,12 +63,22 @@ class Options(TypedDict, total=False):
     key_log: bool
 
 
+def _whole(name: str, value: Optional[int]) -> None:
+    """Refuses what no number of the wire is; the native half would do so by another exception."""
+    if value is not None and not 0 <= value < 1 << 62:
+        raise ValueError(f"{name} is from 0 to below 2^62")
+
+
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
     known = Options.__annotations__
     for name in options:
         if name not in known:
             raise TypeError(f"there is no option {name!r}; there are: {', '.join(known)}")
     every: dict[str, Any] = {name: options.get(name) for name in known}
+    for name, value in every.items():
+        # Seconds may be whole as well, and have a limit of their own.
+        if isinstance(value, int) and name not in ("idle_timeout", "keep_alive"):
+            _whole(name, value)
     if every["alpn"] is not None:
         if isinstance(every["alpn"], (str, bytes)):
             raise TypeError("alpn is a list of names")
@@ -145,6 +155,8 @@ class ServerConfig:
             files = (os.fspath(certificate), os.fspath(key))
         elif certificate is not None or key is not None:
             raise ValueError("a server needs both, certificate and key")
+        _whole("max_connections", max_connections)
+        _whole("max_half_open", max_half_open)
         self._native = _native.NativeServerConfig(
             None if identity is None else identity._native,
             files,
