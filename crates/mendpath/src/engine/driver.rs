@@ -296,6 +296,12 @@ impl Driver {
         self.failing.as_ref().is_some_and(|failing| failing.contains(&local))
     }
 
+    /// Whether who sends from there waits for room: not where that was in vain, as long as there are
+    /// paths that it would hold up.
+    fn waits_for_room(&self, local: SocketAddr) -> bool {
+        !self.is_failing(local) || !self.has_other_socket(local)
+    }
+
     /// Sends the datagrams from byte `sent` on. If the socket is full, and is waited for, returns it and
     /// how far it went.
     fn send_batch(
@@ -313,7 +319,7 @@ impl Driver {
             let is_full = result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
             match result {
                 Ok(()) => self.note_success(transmit),
-                Err(_) if is_full && !self.is_failing(transmit.path.local) => return Some((sent, socket)),
+                Err(_) if is_full && self.waits_for_room(transmit.path.local) => return Some((sent, socket)),
                 Err(error) => self.note_failure(transmit, &error),
             }
             sent += size;
