@@ -12,8 +12,8 @@ pub enum PathUpdate {
     /// Something happened to a path.
     Event(PathEvent),
     /// The operating system does not let packets out from this local address (any more), for
-    /// example since its interface is gone, or takes none that are under way. Reported once, until
-    /// sending works again.
+    /// example since its interface is gone, or since its socket is full and stays so while other paths
+    /// wait. Reported once, until sending works again.
     LocalFailure {
         /// The local address of the path.
         local: SocketAddr,

@@ -522,18 +522,26 @@ mod tests {
         let (connection, _peer) = (connection.unwrap(), peer.unwrap());
 
         let local = client.local_addrs()[0];
+        let mut updates = connection.path_updates();
         let mut driver = Driver::new(connection.shared().clone());
         let long_ago = clock::now();
         driver.now = long_ago + FULL_PATIENCE;
         let just_now = driver.now;
-        let mut blocks = |since| {
+        let blocks = |driver: &mut Driver, since| {
             driver.pending = waits(local, since);
-            let sent = driver.send(&mut Context::from_waker(Waker::noop()));
-            (sent == Sent::Blocked, driver.is_failing(local))
+            driver.send(&mut Context::from_waker(Waker::noop())) == Sent::Blocked
         };
-        assert_eq!(blocks(long_ago), (true, false), "no path has another socket");
+        assert!(blocks(&mut driver, long_ago), "no path has another socket");
+        driver.failing = Some(Box::new(BTreeSet::from([local])));
+        assert!(driver.waits_for_room(local), "nor whatever it was that failed before");
+        driver.failing = None;
         let _second = connection.add_path(PathOptions::new().local(any)).await.unwrap();
-        assert_eq!(blocks(just_now), (true, false));
-        assert_eq!(blocks(long_ago), (false, true));
+        assert!(blocks(&mut driver, just_now));
+        assert!(driver.waits_for_room(local));
+        assert!(!blocks(&mut driver, long_ago));
+        let failure = PathUpdate::LocalFailure { local, reason: "the socket is full".to_owned() };
+        while updates.next().await.expect("the connection is open") != failure {}
+        driver.failing = Some(Box::new(BTreeSet::from([local])));
+        assert!(!driver.waits_for_room(local), "as long as others would be held up");
     }
 }
