@@ -111,7 +111,11 @@ impl Endpoint {
         let (engine, remote) = (self.crew().pick(), canonical(remote));
         let socket = engine.path_socket(path, remote)?;
         let local = socket.socket.local();
-        let connecting = Connecting::new(engine.connect(config, remote, server_name, |_| Some(local))?);
+        // It may have been replaced meanwhile.
+        let started = engine.connect(config, remote, server_name, |sockets| {
+            sockets.select(local).map(|socket| socket.local())
+        });
+        let connecting = Connecting::new(started?);
         if let Some(socket) = socket.keep() {
             connecting.own_socket(PathId(0), socket);
         }
