@@ -136,6 +136,10 @@ async fn a_socket_of_two_paths_closes_with_the_second() {
         while first.stats().is_ok() {
             tick.tick().await;
         }
+        // Longer than a socket lingers whose paths are gone.
+        for _ in 0..60 {
+            tick.tick().await;
+        }
         assert_eq!(pair.client.local_addrs().len(), before.len() + 1);
         second.close().unwrap();
         while pair.client.local_addrs() != before {
@@ -195,7 +199,9 @@ async fn paths_that_cannot_be() {
 async fn each_local_address_that_fails_is_told_however_many_did_before() {
     const MANY: usize = 40;
     watchdog(async {
-        let pair = Pair::new();
+        // Paths that fail take their place for seconds.
+        let (server, client) = configs();
+        let pair = Pair::with(server.max_paths(64), client.max_paths(64));
         let (client, _server) = pair.connect().await;
         let mut updates = client.path_updates();
         // Nothing leaves a host from a loopback address.
