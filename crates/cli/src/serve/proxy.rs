@@ -139,8 +139,11 @@ async fn framed(request: Request<SiteBody>, progress: &Arc<Progress>) -> Request
     let (mut parts, body) = request.into_parts();
     let mut body = Sent::new(body, progress.clone());
     if !parts.headers.contains_key(CONTENT_LENGTH) && body.size_hint().exact().is_none() {
-        // Most of these have no body. Where only the end is still to come, none is announced.
-        if matches!(parts.method, Method::GET | Method::HEAD | Method::DELETE | Method::OPTIONS) {
+        // Most of these have no body. Where only the end is still to come, none is announced. Who asks whether
+        // to send it has one (RFC 9110 section 10.1.1), of which nothing comes before there is an answer.
+        let mostly_bodiless =
+            matches!(parts.method, Method::GET | Method::HEAD | Method::DELETE | Method::OPTIONS);
+        if mostly_bodiless && !waits_to_send(&parts.headers) {
             body.begin().await;
         }
         // Without it hyper leaves out the body of a GET.
@@ -363,6 +366,11 @@ mod tests {
         assert!(!framed(late_end, &Arc::default()).await.headers().contains_key(TRANSFER_ENCODING));
         let known = Request::post("/").header(CONTENT_LENGTH, "1").body(slow(1)).unwrap();
         assert!(!framed(known, &Arc::default()).await.headers().contains_key(TRANSFER_ENCODING));
+        let (_sends_later, from) = mpsc::channel(1);
+        let asks = Request::delete("/").header(EXPECT, "100-continue").body(boxed(Pieces(from))).unwrap();
+        let asks = tokio::time::timeout(Duration::from_secs(60), framed(asks, &Arc::default())).await;
+        let asks = asks.expect("nothing comes before there is an answer");
+        assert!(asks.headers().contains_key(TRANSFER_ENCODING));
     }
 
     #[tokio::test]
