@@ -51,7 +51,9 @@ fn failed(error: CampaignError) -> PyErr {
     match error {
         CampaignError::Plan(error) => wrong(error, None),
         error @ CampaignError::TooMany { .. } => wrong(error, None),
-        error @ (CampaignError::File { .. } | CampaignError::Taken { .. }) => PyOSError::new_err(error.to_string()),
+        error @ (CampaignError::File { .. } | CampaignError::Taken { .. }) => {
+            PyOSError::new_err(error.to_string())
+        }
         error => PyRuntimeError::new_err(error.to_string()),
     }
 }
