@@ -8,6 +8,7 @@ mod certificate;
 mod files;
 mod gzip;
 mod host;
+mod hosts;
 mod http2;
 mod log;
 mod proxy;
@@ -20,7 +21,7 @@ use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Durat
 
 use hyper::{Uri, Version};
 use mendpath::{
-    Connection, ConnectionError, Endpoint, EndpointBuilder, Incoming, ServerConfig, TransportConfig,
+    Connection, ConnectionError, Endpoint, EndpointBuilder, Incoming, ServerConfig, TransportConfig, VarInt,
     ZeroRttAccepted,
 };
 use mendpath_h3::ALPN;
@@ -34,7 +35,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 pub(crate) use self::statistics::Statistics;
-use self::{certificate::Certificate, files::Memory, site::Site, tcp::Tcp};
+use self::{certificate::Certificate, files::Memory, hosts::Hosts, site::Site, tcp::Tcp};
 use crate::{
     failure::{Failure, io_reason},
     protocol::CloseCode,
@@ -45,6 +46,10 @@ use crate::{
 const MAX_REQUESTS: u32 = 128;
 /// Streams of a client's HTTP/3 besides requests: control, QPACK's two, and some to ignore.
 const UNI_STREAMS: u64 = 16;
+/// H3_EXCESSIVE_LOAD (RFC 9114 section 8.1).
+const EXCESSIVE_LOAD: u64 = 0x107;
+/// What a client hears whose host has its share.
+const CROWDED: &str = "its host has as many connections as it leaves for others";
 /// How long a connection by HTTP/3 lives without an answer.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -135,6 +140,7 @@ struct Http3 {
     server: mendpath_h3::Server,
     /// Before their handshake is complete.
     early: bool,
+    hosts: Arc<Hosts>,
 }
 
 impl WebServer {
@@ -150,9 +156,11 @@ impl WebServer {
         let endpoint = options.workers.into_iter().fold(endpoint, EndpointBuilder::workers);
         let endpoint = endpoint.build().map_err(|error| cannot_listen(address, "UDP", &error))?;
         let (tls, acceptor) = watch::channel(tcp::acceptor(&certificate));
-        let tcp = Tcp::new(listener, acceptor, options);
+        let [by_tcp, by_quic] =
+            ["tcp", "quic"].map(|transport| Hosts::new(transport, options.max_connections));
+        let tcp = Tcp::new(listener, acceptor, options, by_tcp.clone());
         let memory = Arc::<Memory>::default();
-        let statistics = Statistics::new(endpoint.clone(), memory.clone());
+        let statistics = Statistics::new(endpoint.clone(), memory.clone(), [by_tcp, by_quic.clone()]);
         let site = Arc::new(Site::new(options, address.port(), statistics.clone(), memory)?);
         let mut limits = mendpath_h3::Limits::default();
         limits.head = options.limits.head;
@@ -160,7 +168,8 @@ impl WebServer {
         limits.send = options.limits.send;
         limits.idle = options.limits.idle;
         limits.field_section = options.limits.fields.into();
-        let http3 = Http3 { server: mendpath_h3::Server::new(limits), early: options.early_data };
+        let server = mendpath_h3::Server::new(limits);
+        let http3 = Http3 { server, early: options.early_data, hosts: by_quic };
         let options = options.clone();
         Ok(Self { options, endpoint, tcp, tls, address, site, certificate, hangups, http3, statistics })
     }
@@ -305,9 +314,20 @@ async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped:
         let runtime = incoming.runtime();
         let serve = async move {
             let from = canonical(incoming.remote_address());
+            // Who has its share need not compute for more. What the rest have counts once they are known
+            // to be there: who comes may be anybody in the name of whatever address.
+            if !http3.hosts.has_room(from) {
+                return incoming.refuse(CROWDED);
+            }
             let served = match http3.accept(incoming).await {
                 Ok((connection, handshake)) => {
-                    let enter = || site.statistics().enter(connection.clone());
+                    let enter = || {
+                        let seat = http3.hosts.take(from);
+                        if seat.is_none() {
+                            connection.close(VarInt::saturating(EXCESSIVE_LOAD), CROWDED.as_bytes());
+                        }
+                        (seat, site.statistics().enter(connection.clone()))
+                    };
                     let answers = site.for_http3(from);
                     let noting = site.clone();
                     let refused = move |status| noting.note_refusal(Version::HTTP_3, from, status);

@@ -10,7 +10,7 @@ mod means;
 mod metrics;
 mod names;
 mod ping;
-mod seats;
+pub(crate) mod seats;
 mod session;
 mod shares;
 mod statistics;

@@ -41,7 +41,7 @@ pub struct ServeArgs {
     /// method, path, status, bytes of the body, milliseconds.
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
-    /// Connections at a time by TCP, and as many by QUIC.
+    /// Connections at a time by TCP, and as many by QUIC. One host gets half of them at most.
     #[arg(long, default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
     /// Worker threads for HTTP/3, each with a socket and clients of its own; Linux takes each packet to

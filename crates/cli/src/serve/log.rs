@@ -202,7 +202,8 @@ mod tests {
 
     fn statistics() -> Arc<Statistics> {
         let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-        Statistics::new(endpoint, Arc::default())
+        let hosts = ["tcp", "quic"].map(|transport| crate::serve::hosts::Hosts::new(transport, 1));
+        Statistics::new(endpoint, Arc::default(), hosts)
     }
 
     #[test]

@@ -15,7 +15,10 @@ use mendpath::{Connection, Endpoint, EndpointStats};
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use tokio::{net::TcpStream, time::Instant};
 
-use super::files::{Figures, Memory};
+use super::{
+    files::{Figures, Memory},
+    hosts::Hosts,
+};
 use crate::{
     admin::{self, Answer, METRICS_KIND, Metric, encode_counters, encode_workers, metrics_text},
     listener::Place,
@@ -41,6 +44,8 @@ struct Books {
     lost_lines: Arc<AtomicU64>,
     /// Of files.
     memory: Arc<Memory>,
+    /// By TCP and by QUIC.
+    hosts: [Arc<Hosts>; 2],
     pages: Mutex<Pages>,
 }
 
@@ -86,10 +91,10 @@ impl Drop for SeenByTcp {
 }
 
 impl Statistics {
-    pub(super) fn new(endpoint: Endpoint, memory: Arc<Memory>) -> Arc<Self> {
+    pub(super) fn new(endpoint: Endpoint, memory: Arc<Memory>, hosts: [Arc<Hosts>; 2]) -> Arc<Self> {
         let (live, tcp, pages) = (Live::new(false), AtomicUsize::new(0), Mutex::default());
         let lost_lines = Arc::default();
-        let books = Arc::new(Books { live, endpoint, tcp, lost_lines, memory, pages });
+        let books = Arc::new(Books { live, endpoint, tcp, lost_lines, memory, hosts, pages });
         let feed = {
             let books = books.clone();
             Feed::new(move || books.snapshot(Instant::now()))
@@ -163,6 +168,7 @@ impl Books {
             responses: pages.responses.clone(),
             lost_lines: self.lost_lines.load(Ordering::Relaxed),
             files: self.memory.figures(),
+            crowded: self.hosts.each_ref().map(|hosts| hosts.refused()),
             counters,
         };
         drop(pages);
@@ -233,6 +239,8 @@ struct Scrape {
     responses: BTreeMap<Kind, Responses>,
     lost_lines: u64,
     files: Figures,
+    /// Connections refused since their host had its share, by transport.
+    crowded: [(&'static str, u64); 2],
     counters: Counters,
 }
 
@@ -244,6 +252,9 @@ impl Collector for Scrape {
         Metric { name: "web_connections", help }.gauges(open, encoder)?;
         let help = "QUIC connections refused because there were too many";
         Metric { name: "web_refused", help }.counter(self.door.refused, encoder)?;
+        let help = "Connections refused since their host had its share";
+        let crowded = self.crowded.map(|(transport, count)| ([("transport", transport)], count));
+        Metric { name: "web_crowded", help }.counters(crowded, encoder)?;
         encode_workers(&self.workers, self.door.misdirected, encoder)?;
         let all = |value: fn(&Responses) -> u64| {
             let labelled = self.responses.iter();
@@ -294,7 +305,8 @@ mod tests {
     #[tokio::test]
     async fn responses_are_counted_by_protocol_and_status() {
         let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-        let statistics = Statistics::new(endpoint, Arc::default());
+        let hosts = ["tcp", "quic"].map(|transport| Hosts::new(transport, 1));
+        let statistics = Statistics::new(endpoint, Arc::default(), hosts);
         let seen = [statistics.enter_by_tcp(), statistics.enter_by_tcp(), statistics.enter_by_tcp()];
         for (version, code, bytes) in [
             (Version::HTTP_3, 200, 10),
@@ -315,6 +327,7 @@ mod tests {
             "mendpath_web_responses_total{protocol=\"http2\",status=\"4xx\"} 1",
             "mendpath_web_response_bytes_total{protocol=\"http1\",status=\"5xx\"} 1",
             "mendpath_web_memory_names 0",
+            "mendpath_web_crowded_total{transport=\"tcp\"} 0",
             "mendpath_web_memory_bytes 0",
             "mendpath_web_files_total{from=\"memory\"} 0",
         ] {

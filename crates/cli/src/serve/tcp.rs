@@ -35,11 +35,12 @@ use tracing::{debug, warn};
 use super::{
     Limits, ServeOptions, canonical,
     certificate::Certificate,
+    hosts::{Host, Hosts},
     http2,
     site::{Answer, BoxError, Site, SiteBody, text},
     wait,
 };
-use crate::descriptors;
+use crate::{descriptors, server::seats::Seat};
 
 /// Connections that the kernel holds for us.
 const BACKLOG: u32 = 1_024;
@@ -71,16 +72,21 @@ pub(super) struct Tcp {
     tls: watch::Receiver<TlsAcceptor>,
     limits: Limits,
     seats: Arc<Semaphore>,
+    hosts: Arc<Hosts>,
 }
+
+/// One of all seats, and what its host may have of them.
+type Seated = (OwnedSemaphorePermit, Seat<Host>);
 
 impl Tcp {
     pub(super) fn new(
         listener: TcpListener,
         tls: watch::Receiver<TlsAcceptor>,
         options: &ServeOptions,
+        hosts: Arc<Hosts>,
     ) -> Self {
         let seats = Arc::new(Semaphore::new(options.max_connections));
-        Self { listener, tls, limits: options.limits.clone(), seats }
+        Self { listener, tls, limits: options.limits.clone(), seats, hosts }
     }
 
     /// Serves until it is to stop, and then until the last request is answered.
@@ -116,11 +122,16 @@ impl Tcp {
         while connections.join_next().await.is_some() {}
     }
 
-    /// The next connection, once there is a seat for it.
-    async fn accept(&self) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    /// The next connection, once there is a seat for it. Those of a host that has its share end here.
+    async fn accept(&self) -> std::io::Result<(TcpStream, SocketAddr, Seated)> {
         let seat = self.seats.clone().acquire_owned().await.expect("it is never closed");
-        let (tcp, from) = self.listener.accept().await?;
-        Ok((tcp, canonical(from), seat))
+        loop {
+            let (tcp, from) = self.listener.accept().await?;
+            let from = canonical(from);
+            if let Some(of_host) = self.hosts.take(from) {
+                return Ok((tcp, from, (seat, of_host)));
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The seats of a server, of which no account can take all while others exist.
+//! The seats of a server, of which nobody can take all while others exist.
 
 use std::{
     collections::BTreeMap,
@@ -10,24 +10,32 @@ use std::{
 
 use crate::accounts::AccountId;
 
-/// The seats.
+/// The seats. Who takes them are accounts, or whatever else can be told apart.
 #[derive(Debug)]
-pub(super) struct Seats {
+pub(crate) struct Seats<T: Ord + Copy = AccountId> {
     total: AtomicUsize,
-    taken: Mutex<BTreeMap<AccountId, usize>>,
+    taken: Mutex<Taken<T>>,
+}
+
+#[derive(Debug)]
+struct Taken<T> {
+    all: usize,
+    /// No entry is 0.
+    by: BTreeMap<T, usize>,
 }
 
 /// A seat that is taken, until this is dropped.
 #[derive(Debug)]
-pub struct Seat {
-    seats: Arc<Seats>,
-    account: AccountId,
+pub struct Seat<T: Ord + Copy = AccountId> {
+    seats: Arc<Seats<T>>,
+    account: T,
 }
 
-impl Seats {
+impl<T: Ord + Copy> Seats<T> {
     /// So many.
-    pub(super) fn new(total: usize) -> Arc<Self> {
-        Arc::new(Self { total: total.into(), taken: Mutex::default() })
+    pub(crate) fn new(total: usize) -> Arc<Self> {
+        let taken = Mutex::new(Taken { all: 0, by: BTreeMap::new() });
+        Arc::new(Self { total: total.into(), taken })
     }
 
     /// So many from now on. Who sits stays.
@@ -39,32 +47,48 @@ impl Seats {
     ///
     /// Its share, the seats by the accounts, it may have as long as there are seats. Beyond that it
     /// must leave as many free as it has itself, unless it is the only one.
-    pub(super) fn take(self: &Arc<Self>, account: AccountId, accounts: usize) -> Option<Seat> {
+    pub(super) fn take(self: &Arc<Self>, account: T, accounts: usize) -> Option<Seat<T>> {
         let mut taken = self.taken();
         let total = self.total.load(Relaxed);
-        let free = total.saturating_sub(taken.values().sum());
-        let has = taken.get(&account).copied().unwrap_or(0);
+        let free = total.saturating_sub(taken.all);
+        let has = taken.by.get(&account).copied().unwrap_or(0);
         let within_share = accounts <= 1 || has < total / accounts || has < free;
         if free == 0 || !within_share {
             return None;
         }
-        taken.insert(account, has + 1);
+        taken.all += 1;
+        taken.by.insert(account, has + 1);
         drop(taken);
         Some(Seat { seats: self.clone(), account })
     }
 
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<AccountId, usize>> {
+    /// A seat for one of those who may be any number: at most half, and as many as it leaves free.
+    #[cfg(feature = "serve")]
+    pub(crate) fn take_of_any(self: &Arc<Self>, account: T) -> Option<Seat<T>> {
+        self.take(account, usize::MAX)
+    }
+
+    /// Whether one would be given.
+    #[cfg(feature = "serve")]
+    pub(crate) fn has_for_any(&self, account: T) -> bool {
+        let taken = self.taken();
+        let free = self.total.load(Relaxed).saturating_sub(taken.all);
+        taken.by.get(&account).copied().unwrap_or(0) < free
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken<T>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Seat {
+impl<T: Ord + Copy> Drop for Seat<T> {
     fn drop(&mut self) {
         let mut taken = self.seats.taken();
-        if let Some(count) = taken.get_mut(&self.account) {
+        taken.all -= 1;
+        if let Some(count) = taken.by.get_mut(&self.account) {
             *count -= 1;
             if *count == 0 {
-                taken.remove(&self.account);
+                taken.by.remove(&self.account);
             }
         }
     }
@@ -92,7 +116,8 @@ mod tests {
         seats.set_total(6);
         assert_eq!(all(&seats, 1, 1).len(), 1);
         drop(taken);
-        assert!(seats.taken().is_empty(), "given back");
+        assert_eq!(seats.taken().all, 0, "given back");
+        assert!(seats.taken().by.is_empty());
     }
 
     #[test]

@@ -87,6 +87,25 @@ async fn who_comes_while_it_stops_is_refused() {
     running.await.unwrap();
 }
 
+/// Eight of sixteen, as by TCP.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_host_that_has_half_of_the_connections_gets_no_more() {
+    let address = site(Limits::default()).await;
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        let mut requests = requests(visit(address).await).await;
+        let mut asked = ask(&mut requests, Method::GET).await;
+        assert_eq!(asked.recv_response().await.unwrap().status(), StatusCode::OK);
+        held.push(requests);
+    }
+    let (endpoint, config) = browser();
+    let refused = endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap_err();
+    assert!(refused.to_string().contains("as many connections"), "{refused}");
+    let elsewhere = Endpoint::client("127.0.0.2:0".parse().unwrap()).unwrap();
+    elsewhere.connect_with(&config, address, "localhost").unwrap().await.unwrap();
+}
+
 /// RFC 9114 section 4.2.1.
 #[tokio::test]
 async fn the_server_behind_gets_one_field_of_cookies_and_the_body_of_a_get() {

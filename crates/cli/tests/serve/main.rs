@@ -121,6 +121,24 @@ async fn who_does_not_begin_tls_is_sent_away() {
     assert!(rest(&mut tcp).await.is_empty());
 }
 
+/// Eight of sixteen. All of 127.0.0.0/8 is this machine's on Linux.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_host_that_has_half_of_the_connections_gets_no_more() {
+    let address = site(Limits::default()).await;
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        held.push(connect(address, "http/1.1").await);
+    }
+    let tls = TlsConnector::from(Arc::new(trusting("http/1.1")));
+    let tcp = TcpStream::connect(address).await.unwrap();
+    assert!(tls.connect("localhost".try_into().unwrap(), tcp).await.is_err(), "one more is closed");
+    let other = tokio::net::TcpSocket::new_v4().unwrap();
+    other.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let tcp = other.connect(address).await.unwrap();
+    tls.connect("localhost".try_into().unwrap(), tcp).await.unwrap();
+}
+
 /// By HTTP/2 the client may also say less than what it has to say first.
 #[tokio::test]
 async fn who_says_nothing_after_tls_is_sent_away() {
