@@ -156,11 +156,13 @@ impl Connection {
 
     /// Counts a packet from elsewhere towards what may be sent there.
     fn note_candidate(&mut self, id: PathId, arrived: &Arrived) {
-        let cid = self.cid_towards(id, arrived);
         let Some(path) = self.paths.get_mut(&id) else { return };
         if path.earn_budget_elsewhere(&arrived.network, arrived.size) {
+            // It has a connection id. Should the peer have retired that, answers carry the path's own.
             return;
         }
+        let cid = self.cid_towards(id, arrived);
+        let Some(path) = self.paths.get_mut(&id) else { return };
         let evicted = match cid {
             Some(cid) => path.add_candidate(arrived.network, cid, arrived.size),
             // The peer gets new ids for those it spent on probing.
@@ -247,5 +249,35 @@ impl Connection {
         builder.pad_to = size;
         self.finish_packet(now, builder, PacketPurpose::OffPath, out)?;
         Some(Transmit { path: network, ecn: None, size: out.len(), segment_size: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::client, *};
+    use crate::wire::ResetToken;
+
+    /// RFC 9000 section 5.1.2: the peer may retire what it gets answers with while it goes on probing.
+    #[test]
+    fn probes_from_where_the_connection_id_was_retired_take_no_other() {
+        let mut connection = client();
+        let cid = |n: u8| ConnectionId::new(&[n; 8]).unwrap();
+        let offer = |connection: &mut Connection, n: u8, retire_prior_to| {
+            let token = ResetToken([n; 16]);
+            connection.cids.on_new(PathId::ZERO, n.into(), retire_prior_to, cid(10 + n), token).unwrap();
+        };
+        (1..=2).for_each(|n| offer(&mut connection, n, 0));
+        let path = connection.paths.get_mut(&PathId::ZERO).unwrap();
+        path.note_peer_uses(cid(30));
+        let network = NetworkPath { remote: SocketAddr::from(([192, 0, 2, 7], 7)), ..path.network() };
+        let arrived = Arrived { network, dcid: cid(31), ecn: None, size: 1_200, datagram: 1_200 };
+        connection.note_candidate(PathId::ZERO, &arrived);
+        assert_eq!(connection.paths[&PathId::ZERO].candidate_cid(&network), Some(cid(11)));
+        (3..=4).for_each(|n| offer(&mut connection, n, 2));
+        for _ in 0..3 {
+            connection.note_candidate(PathId::ZERO, &arrived);
+        }
+        assert_eq!(connection.cids.unused_remote(PathId::ZERO), Some(cid(13)), "two are left");
+        assert_eq!(connection.cids.unused_remote(PathId::ZERO), Some(cid(14)));
     }
 }

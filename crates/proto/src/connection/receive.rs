@@ -28,7 +28,7 @@ pub(super) struct Arrived {
     /// Bytes of the datagram, counted once per datagram.
     pub(super) size: u64,
     /// Bytes of the datagram.
-    datagram: u64,
+    pub(super) datagram: u64,
 }
 
 /// Where a frame came from.
