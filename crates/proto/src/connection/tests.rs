@@ -9,6 +9,7 @@ use crate::{
     ClientConfig, RepairConfig,
     crypto::{Level, NewKeys, TlsSession},
     keys::{KeyPhase, OneRttKeys},
+    policy::{Built, RecoveryAction, RecoveryKind, RecoveryPolicy, Scheme, UnackedView},
     wire::{CodeScheme, RepairHeader, Runs, TransportParameters},
 };
 use receive::FrameContext;
@@ -284,6 +285,30 @@ fn who_asks_for_a_probe_has_one_on_every_path_at_once() {
     client.probe();
     while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
     assert_eq!(client.stats().packets_sent - before, 1, "asking twice is asking once");
+}
+
+/// Frames that have become moot were all that waited, and the policy was not asked.
+#[test]
+fn news_that_is_moot_does_not_keep_recovery_back() {
+    use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    #[derive(Debug)]
+    struct Notes;
+    impl RecoveryPolicy for Notes {
+        fn on_opportunity(&mut self, _: Instant, _: &[PathSnapshot], _: &dyn UnackedView) -> RecoveryAction {
+            ASKED.store(true, Relaxed);
+            RecoveryAction::Nothing
+        }
+    }
+    let scheme = Scheme { name: "notes", build: |_| Built::new(Notes) };
+    let (mut client, _) = connected_client();
+    client.repair = Repair::new(&RepairConfig::default(), RecoveryKind::Custom(scheme));
+    let mut out = Vec::new();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
+    ASKED.store(false, Relaxed);
+    client.queue_control(ControlFrame::PathStatus { path: PathId(5) }).unwrap();
+    assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_none());
+    assert!(client.control.is_empty() && ASKED.load(Relaxed));
 }
 
 #[test]

@@ -401,8 +401,9 @@ impl Connection {
         }
         let control = self.control.len();
         let built = self.build_data(now, id, next, out);
-        if built.is_none() && next == Next::Control && self.control.len() < control {
-            // Nothing of it mattered any more: then the combination.
+        if built.is_none() && self.control.len() < control && !self.state.is_closed() {
+            // Nothing of it mattered any more: then the combination, recovery, or what may not leave over
+            // this path.
             return self.build_next(now, batch, out);
         }
         built.map(|_| id)
