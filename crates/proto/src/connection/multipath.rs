@@ -38,8 +38,9 @@ pub(super) struct PathIds {
     gone: RangeSet,
     /// `None` until multipath is negotiated.
     pub(super) limits: Option<MaxPathIds>,
-    /// Error codes of PATH_ABANDON for paths that are closing.
-    pub(super) abandon_codes: BTreeMap<PathId, TransportErrorCode>,
+    /// What is to be said of paths that are closing, and what the peer has said of paths that are not
+    /// there yet. Bound: the path ids that may be open at once.
+    notes: BTreeMap<PathId, Note>,
     /// The limit that we last said blocks us.
     blocked_at: Option<PathId>,
     /// The connection id that we last said we miss: its path and sequence number.
@@ -52,9 +53,40 @@ impl Default for PathIds {
             next: PathId(1),
             gone: RangeSet::default(),
             limits: None,
-            abandon_codes: BTreeMap::new(),
+            notes: BTreeMap::new(),
             blocked_at: None,
             cids_blocked_at: None,
+        }
+    }
+}
+
+/// About a path that is not open.
+#[derive(Clone, Copy, Debug)]
+enum Note {
+    /// The error code of its PATH_ABANDON: it is closing.
+    Abandoned(TransportErrorCode),
+    /// What the peer wishes for it, with the sequence number: its first packet is yet to come.
+    Wished(u64, PathStatus),
+}
+
+impl PathIds {
+    /// With what a path is abandoned.
+    pub(super) fn abandon_code(&self, id: PathId) -> TransportErrorCode {
+        match self.notes.get(&id) {
+            Some(Note::Abandoned(code)) => *code,
+            _ => TransportErrorCode::NO_ERROR,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn keeps_nothing(&self) -> bool {
+        self.notes.is_empty()
+    }
+
+    /// Keeps what the peer wishes for a path that may yet come, unless it has wished something later.
+    fn keep_wish(&mut self, id: PathId, sequence: u64, status: PathStatus) {
+        if !matches!(self.notes.get(&id), Some(Note::Wished(latest, _)) if *latest >= sequence) {
+            self.notes.insert(id, Note::Wished(sequence, status));
         }
     }
 }
@@ -102,7 +134,7 @@ impl Connection {
         path.trust_address();
         path.start_validation();
         self.leave_jumbo();
-        self.paths.insert(id, path);
+        self.add_path(path);
         self.issue_cids().map_err(|_| PathError::NotReady)?;
         Ok(id)
     }
@@ -266,9 +298,17 @@ impl Connection {
         let mut path = Path::new(id, network, &self.config, now);
         path.start_validation();
         self.leave_jumbo();
-        self.paths.insert(id, path);
+        self.add_path(path);
         self.cids.begin_use(id);
         self.issue_cids().is_ok()
+    }
+
+    /// A path is there, of which the peer may have said something before over another.
+    fn add_path(&mut self, mut path: Path) {
+        if let Some(Note::Wished(sequence, status)) = self.path_ids.notes.remove(&path.id()) {
+            path.on_status(sequence, status);
+        }
+        self.paths.insert(path.id(), path);
     }
 
     /// The answer goes to where the challenge came from.
@@ -373,7 +413,7 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.close(now, by);
         self.repair.on_path_closed(id);
-        self.path_ids.abandon_codes.insert(id, code);
+        self.path_ids.notes.insert(id, Note::Abandoned(code));
         self.repair.on_event(now, &RecoveryEvent::PathClosed { path: id });
         self.bottlenecks.forget(id.0);
         if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
@@ -411,7 +451,6 @@ impl Connection {
             // back.
             path.into_packets().for_each(|mut packet| self.repair.recycle(packet.source.take_plaintext()));
         }
-        self.path_ids.abandon_codes.remove(&id);
         // A full queue only delays what the peer will find out anyway.
         let _ = self.forget_path_id(id);
     }
@@ -420,6 +459,7 @@ impl Connection {
         if self.path_ids.gone.insert(u64::from(id.0)..u64::from(id.0) + 1) == 0 {
             return Ok(());
         }
+        self.path_ids.notes.remove(&id);
         for cid in self.cids.forget_path(id) {
             self.retire_cid(cid);
         }
@@ -437,9 +477,12 @@ impl Connection {
         backup: bool,
         sequence: u64,
     ) -> Result<(), TransportError> {
+        let status = if backup { PathStatus::Backup } else { PathStatus::Available };
         if let Some(path) = self.paths.get_mut(&id) {
-            let status = if backup { PathStatus::Backup } else { PathStatus::Available };
             path.on_status(sequence, status);
+        } else if !self.path_is_gone(id) {
+            // The frame may have overtaken the path's first packet, and be said once.
+            self.path_ids.keep_wish(id, sequence, status);
         }
         Ok(())
     }

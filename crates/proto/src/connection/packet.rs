@@ -352,9 +352,7 @@ impl Connection {
                 RetireConnectionId { path: path_field(path), sequence }.encode(out);
             }
             ControlFrame::PathAbandon { path } => {
-                let code =
-                    self.path_ids.abandon_codes.get(&path).copied().unwrap_or(TransportErrorCode::NO_ERROR);
-                PathAbandon { path, error_code: code }.encode(out);
+                PathAbandon { path, error_code: self.path_ids.abandon_code(path) }.encode(out);
             }
             ControlFrame::PathStatus { path } => {
                 if let Some(p) = self.paths.get(&path) {

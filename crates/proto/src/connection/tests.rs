@@ -646,6 +646,36 @@ fn a_path_id_that_the_peer_gave_up_is_left_out() {
     assert_eq!(client.next_path_id(PathId(7)), PathId(3), "it is still there");
 }
 
+/// Section 3.3 of draft-ietf-quic-multipath-21: the frame may come over a faster path than the one that it
+/// is about, and older news counts for nothing.
+#[test]
+fn what_is_said_of_a_path_before_it_is_there_counts_once_it_is() {
+    use crate::wire::{Frame, PathAbandon, PathStatus, ResetToken};
+    let mut client = client();
+    let say = |client: &mut Connection, path, sequence, backup| {
+        let status = PathStatus { path: PathId(path), sequence, backup };
+        receive(client, &encoded(Frame::PathStatus(status))).unwrap();
+    };
+    say(&mut client, 1, 3, true);
+    say(&mut client, 1, 2, false);
+    client.cids.on_new(PathId(1), 0, 0, ConnectionId::new(&[9; 8]).unwrap(), ResetToken([9; 16])).unwrap();
+    client.handshake.complete_for_test();
+    let here = client.paths[&PathId::ZERO].network();
+    let local = std::net::SocketAddr::from(([127, 0, 0, 1], 3));
+    let id = client.open_path(Instant::ORIGIN, NetworkPath { local, ..here }).unwrap();
+    assert!(id == PathId(1) && client.paths[&id].is_backup());
+    say(&mut client, 1, 3, false);
+    assert!(client.paths[&id].is_backup(), "it has been heard");
+    say(&mut client, 1, 4, false);
+    assert!(!client.paths[&id].is_backup());
+    // Nothing is kept of what will not come.
+    say(&mut client, 2, 0, true);
+    let abandon = PathAbandon { path: PathId(2), error_code: TransportErrorCode::NO_ERROR };
+    receive(&mut client, &encoded(Frame::PathAbandon(abandon))).unwrap();
+    say(&mut client, 2, 1, true);
+    assert!(client.path_ids.keeps_nothing());
+}
+
 #[test]
 fn a_flood_of_retire_prior_to_ends_the_connection() {
     use crate::wire::{Frame, NewConnectionId, ResetToken};
