@@ -35,7 +35,10 @@ const MAX_LOOKUPS: usize = 8;
 const MAX_WAITING: usize = 64;
 /// For how long it is remembered that a name has no address.
 const FORGIVE: Duration = Duration::from_secs(10);
-/// How long a permission lasts: addresses may come to this machine later.
+/// After what time it is looked up again what a name stands for.
+const LOOK_UP_AGAIN: Duration = Duration::from_secs(60);
+/// How long a permission lasts: addresses may come to this machine later. And how long the name server
+/// is the one that it was: a reload may name another.
 const CHECK_AGAIN: Duration = Duration::from_secs(1);
 /// The longest UDP payload.
 const MAX_PAYLOAD: usize = 65_507;
@@ -223,9 +226,17 @@ impl Peers {
     /// The packet and where to send it; `None` if it has to wait for its name, or must not be sent.
     fn route(&mut self, packet: Held<Packet>) -> Option<(Held<Packet>, SocketAddr)> {
         let target = &packet.packet.peer;
+        let lasts = if target.is_resolver() { CHECK_AGAIN } else { LOOK_UP_AGAIN };
         let address = match (&target.host, self.names.get(target)) {
             (Host::Ip(ip), _) => SocketAddr::new(ip.to_canonical(), target.port),
-            (_, Some((_, Some(address)))) => *address,
+            (_, Some((when, Some(address)))) => {
+                let (address, is_old) = (*address, when.elapsed() >= lasts);
+                if is_old {
+                    // Until it is known, packets go where they went.
+                    self.ask(target, Some(address));
+                }
+                address
+            }
             (_, Some((when, None))) if when.elapsed() < FORGIVE => return None,
             (Host::Name(_), _) => {
                 self.look_up(packet);
@@ -236,25 +247,34 @@ impl Peers {
     }
 
     fn look_up(&mut self, packet: Held<Packet>) {
-        let target = packet.packet.peer.clone();
-        if !self.asked.contains(&target) {
-            if self.asked.len() >= MAX_LOOKUPS {
-                return;
-            }
-            self.asked.push(target.clone());
-            let (shared, allowance) = (self.shared.clone(), self.allowance.clone());
-            self.lookups.spawn(async move {
-                let found = resolve(&target, &shared.destinations, &allowance).await;
-                (target, found.ok().and_then(|addresses| addresses.first().copied()))
-            });
-        }
-        if self.waiting.len() < MAX_WAITING {
+        if self.ask(&packet.packet.peer, None) && self.waiting.len() < MAX_WAITING {
             self.waiting.push(packet);
         }
     }
 
-    /// Remembers what a name stands for, and returns the packets that waited for it.
+    /// Asks what a name stands for, and prefers what it stood for so far: who speaks to one of several
+    /// hosts goes on speaking to that. False if too much is asked already.
+    fn ask(&mut self, target: &Target, so_far: Option<SocketAddr>) -> bool {
+        if self.asked.contains(target) {
+            return true;
+        }
+        if self.asked.len() >= MAX_LOOKUPS {
+            return false;
+        }
+        self.asked.push(target.clone());
+        let (shared, allowance, target) = (self.shared.clone(), self.allowance.clone(), target.clone());
+        self.lookups.spawn(async move {
+            let found = resolve(&target, &shared.destinations, &allowance).await.unwrap_or_default();
+            let same = so_far.filter(|address| found.contains(address));
+            (target, same.or_else(|| found.first().copied()))
+        });
+        true
+    }
+
+    /// Remembers what a name stands for, and returns the packets that waited for it. If that cannot be
+    /// found out any more, it stands for what it stood for.
     fn found(&mut self, target: Target, address: Option<SocketAddr>) -> Vec<(Held<Packet>, SocketAddr)> {
+        let address = address.or_else(|| self.names.get(&target).and_then(|(_, so_far)| *so_far));
         if self.names.len() >= MAX_PEERS {
             self.names.clear();
         }
@@ -358,6 +378,27 @@ mod tests {
         assert_eq!(peers.name_of("127.0.0.1:80".parse().unwrap()), None);
         assert_eq!(route(&mut peers, "127.0.0.1:5353"), None, "by its address it is any host");
         assert_eq!(look_up(&mut peers, &format!("{RESOLVER}:80")).await, [], "DNS and nothing else");
+    }
+
+    /// The server may be told another name server while an association lasts.
+    #[tokio::test]
+    async fn what_a_name_stands_for_is_looked_up_again_and_nothing_waits_for_that() {
+        let mut peers = peers(PublicOnly);
+        let [before, after]: [SocketAddr; 2] =
+            ["127.0.0.1:5353", "127.0.0.1:5354"].map(|address| address.parse().unwrap());
+        peers.shared.means.set_names(super::super::names::Names::new(&[before]));
+        let resolver = format!("{RESOLVER}:53");
+        assert_eq!(look_up(&mut peers, &resolver).await, [before]);
+        peers.shared.means.set_names(super::super::names::Names::new(&[after]));
+        peers.names.values_mut().for_each(|(when, _)| *when -= CHECK_AGAIN);
+        assert_eq!(route(&mut peers, &resolver), Some(before), "nothing waits");
+        let (target, address) = peers.lookups.join_next().await.unwrap().unwrap();
+        assert!(peers.found(target.clone(), address).is_empty());
+        assert_eq!(route(&mut peers, &resolver), Some(after));
+        assert_eq!(peers.name_of(before), None);
+        // Who cannot be asked takes nothing away.
+        peers.found(target, None);
+        assert_eq!(route(&mut peers, &resolver), Some(after));
     }
 
     #[tokio::test]

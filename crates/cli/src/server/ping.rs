@@ -18,23 +18,27 @@ use super::{means::Allowance, shares::Part};
 /// Type, code, checksum and identifier; the sequence number follows.
 const HEADER: usize = 6;
 
-/// The sockets of one association, opened when they are needed.
+/// The sockets of one association, opened when they are needed. If that fails, the next request tries
+/// again: there may be descriptors by then.
 #[derive(Default)]
 pub(super) struct Ping {
-    v4: OnceLock<Option<(UdpSocket, Part)>>,
-    v6: OnceLock<Option<(UdpSocket, Part)>>,
+    v4: OnceLock<(UdpSocket, Part)>,
+    v6: OnceLock<(UdpSocket, Part)>,
 }
 
 impl Ping {
     /// Asks a host. `payload` is the sequence number in two bytes and what is to come back.
     pub(super) async fn send(&self, payload: &[u8], to: SocketAddr, allowance: &Allowance) {
         let (slot, request) = if to.is_ipv4() { (&self.v4, 8) } else { (&self.v6, 128) };
-        let opened = slot.get_or_init(|| {
-            let room = allowance.sockets(1).ok()?;
-            let socket = open(to.is_ipv4());
-            Some((socket.inspect_err(|error| debug!(%error, "no socket for ping")).ok()?, room))
-        });
-        if let Some((socket, _)) = opened
+        if slot.get().is_none()
+            && let Ok(room) = allowance.sockets(1)
+        {
+            match open(to.is_ipv4()) {
+                Ok(socket) => _ = slot.set((socket, room)),
+                Err(error) => debug!(%error, "no socket for ping"),
+            }
+        }
+        if let Some((socket, _)) = slot.get()
             && payload.len() >= 2
         {
             // The kernel fills in checksum and identifier.
@@ -47,8 +51,7 @@ impl Ping {
 
     /// The sockets that there are: IPv4, IPv6.
     pub(super) fn sockets(&self) -> [Option<&UdpSocket>; 2] {
-        [&self.v4, &self.v6]
-            .map(|slot| slot.get().and_then(|opened| opened.as_ref()).map(|(socket, _)| socket))
+        [&self.v4, &self.v6].map(|slot| slot.get().map(|(socket, _)| socket))
     }
 }
 
@@ -75,6 +78,23 @@ fn open(v4: bool) -> std::io::Result<UdpSocket> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{accounts::Account, destination::DestinationPolicy, server::test_shared};
+
+    #[tokio::test]
+    async fn a_socket_that_could_not_be_opened_is_tried_again() {
+        if open(true).is_err() {
+            return eprintln!("skipped: net.ipv4.ping_group_range lets this user open no such socket");
+        }
+        let shared = test_shared(DestinationPolicy::AllowPrivate);
+        let allowance = shared.means.allowance(Account::unlimited());
+        let all: Vec<_> = std::iter::from_fn(|| allowance.spare_sockets(1)).collect();
+        let (ping, here) = (Ping::default(), "127.0.0.1:0".parse().unwrap());
+        ping.send(&[0, 1], here, &allowance).await;
+        assert!(!all.is_empty() && ping.sockets()[0].is_none());
+        drop(all);
+        ping.send(&[0, 1], here, &allowance).await;
+        assert!(ping.sockets()[0].is_some());
+    }
 
     #[test]
     fn answers_come_back_as_they_were_asked_for() {
