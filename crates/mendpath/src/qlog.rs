@@ -29,11 +29,15 @@ use units::{Duration, Instant};
 
 /// The schema of events and frames that are ours.
 const MENDPATH_URI: &str = "urn:mendpath:qlog:recovery-1";
+/// Connections of one side with the same original connection id that have a file each: a client may
+/// choose the same again and again.
+const MAX_NAMESAKES: u32 = 16;
 
 /// Writes a qlog file for every connection of a configuration into one directory.
 ///
-/// Files are called `ORIGINAL-CONNECTION-ID_client.sqlog` or `_server.sqlog`. They contain
-/// addresses of no peer and no bytes of applications, but all that frames say about them.
+/// Files are called `ORIGINAL-CONNECTION-ID_client.sqlog` or `_server.sqlog`; no file that is there is
+/// written to, and a connection with the same id has `ORIGINAL-CONNECTION-ID-2_server.sqlog`. They
+/// contain addresses of no peer and no bytes of applications, but all that frames say about them.
 #[derive(Clone, Debug)]
 pub struct QlogDirectory {
     directory: PathBuf,
@@ -64,12 +68,33 @@ impl QlogDirectory {
     }
 
     fn open(&self, now: Instant, side: Side, original: &ConnectionId) -> Result<Writer, String> {
-        let (role, ty) = match side {
-            Side::Client => ("client", VantagePointType::Client),
-            Side::Server => ("server", VantagePointType::Server),
+        let role = role(side);
+        let mut path = self.directory.join(format!("{original}_{role}.sqlog"));
+        let mut file = File::create_new(&path);
+        for number in 2..=MAX_NAMESAKES {
+            if !matches!(&file, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+                break;
+            }
+            path = self.directory.join(format!("{original}-{number}_{role}.sqlog"));
+            file = File::create_new(&path);
+        }
+        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        self.begin(now, side, original, file, path)
+    }
+
+    fn begin(
+        &self,
+        now: Instant,
+        side: Side,
+        original: &ConnectionId,
+        file: File,
+        path: PathBuf,
+    ) -> Result<Writer, String> {
+        let role = role(side);
+        let ty = match side {
+            Side::Client => VantagePointType::Client,
+            Side::Server => VantagePointType::Server,
         };
-        let path = self.directory.join(format!("{original}_{role}.sqlog"));
-        let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let written = Arc::new(AtomicU64::new(0));
         let failed = Arc::new(OnceLock::new());
         let file = Counted { file: BufWriter::new(file), written: written.clone(), failed: failed.clone() };
@@ -90,6 +115,13 @@ impl QlogDirectory {
         streamer.start_log().map_err(|error| format!("{}: {error}", path.display()))?;
         let (max_bytes, told) = (self.max_bytes, self.told.clone());
         Ok(Writer { began: now, streamer: Some(streamer), written, failed, max_bytes, path, told })
+    }
+}
+
+const fn role(side: Side) -> &'static str {
+    match side {
+        Side::Client => "client",
+        Side::Server => "server",
     }
 }
 
@@ -269,6 +301,24 @@ impl AsRef<Path> for QlogDirectory {
 mod tests {
     use super::*;
 
+    /// A client chooses the id, and may choose one that another has, or had.
+    #[test]
+    fn no_trace_is_overwritten() {
+        let path = std::env::temp_dir().join(format!("mendpath-qlog-same-{}", std::process::id()));
+        let directory = QlogDirectory::new(&path).unwrap();
+        let id = ConnectionId::new(&[7; 8]).unwrap();
+        let first = path.join(format!("{id}_server.sqlog"));
+        fs::write(&first, "another's").unwrap();
+        for _ in 0..40 {
+            let opened = directory.open(Instant::from_nanos(0), Side::Server, &id);
+            assert!(opened.is_ok() || fs::read_dir(&path).unwrap().count() == MAX_NAMESAKES as usize);
+        }
+        assert_eq!(fs::read_to_string(first).unwrap(), "another's");
+        let second = fs::read_to_string(path.join(format!("{id}-2_server.sqlog"))).unwrap();
+        assert!(second.contains(&id.to_string()), "{second}");
+        fs::remove_dir_all(path).unwrap();
+    }
+
     /// Also of a trace that is too short to reach the file before its end.
     #[test]
     fn a_full_disk_is_told_of_by_its_name() {
@@ -277,8 +327,9 @@ mod tests {
                 std::env::temp_dir().join(format!("mendpath-qlog-full-{}-{events}", std::process::id()));
             let directory = QlogDirectory::new(&path).unwrap();
             let id = ConnectionId::new(&[7; 8]).unwrap();
-            std::os::unix::fs::symlink("/dev/full", path.join(format!("{id}_client.sqlog"))).unwrap();
-            let mut writer = directory.open(Instant::from_nanos(0), Side::Client, &id).unwrap();
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            let name = path.join(format!("{id}_client.sqlog"));
+            let mut writer = directory.begin(Instant::from_nanos(0), Side::Client, &id, full, name).unwrap();
             for count in 0..events {
                 writer.on_event(
                     Instant::from_nanos(1),
