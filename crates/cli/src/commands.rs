@@ -50,7 +50,7 @@ use crate::{
     console::print,
     failure::{Failure, directory_reason},
     identity::default_state_dir,
-    invitation::Invitation,
+    invitation::{INVITATION_VARIABLE, Invitation},
     secret::Places,
     status::{Control, Feed, places},
     token::Service,
@@ -137,7 +137,7 @@ fn invitation(args: &DialArgs) -> Places<'_> {
         argument: args.invitation.as_deref(),
         file: args.invitation_file.as_deref(),
         file_option: "--invitation-file",
-        variable: "MENDPATH_INVITATION",
+        variable: INVITATION_VARIABLE,
     }
 }
 

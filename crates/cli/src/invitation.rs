@@ -12,6 +12,9 @@ use crate::{
 
 const SCHEME: &str = "mendpath://";
 
+/// The environment variable that may hold one.
+pub const INVITATION_VARIABLE: &str = "MENDPATH_INVITATION";
+
 /// Servers that one invitation may name.
 pub const MAX_HOSTS: usize = 8;
 

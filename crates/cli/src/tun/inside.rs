@@ -31,6 +31,7 @@ use super::{
 use crate::{
     console::say,
     failure::{Failure, io_reason},
+    invitation::INVITATION_VARIABLE,
 };
 
 /// What such a process is called; nothing that a user types.
@@ -53,6 +54,8 @@ pub(crate) fn start(command: &[OsString]) -> io::Result<(Parent, std::process::C
     let (parent, socket) = Parent::new()?;
     let mut process = Command::new("/proc/self/exe");
     process.arg0(CALLED).args(command).stdin(Stdio::from(socket));
+    // A secret, and of no use to the command: what it says of its surroundings goes into reports and logs.
+    process.env_remove(INVITATION_VARIABLE);
     let child = process.spawn()?;
     parent.give_input(io::stdin().as_fd())?;
     Ok((parent, child))

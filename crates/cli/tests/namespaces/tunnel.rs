@@ -258,6 +258,18 @@ fn a_command_keeps_its_limit_of_open_files() {
     assert_eq!(text.trim(), "200");
 }
 
+/// It would go on into what crash reports and logs say of a program's surroundings.
+#[test]
+fn a_command_does_not_hear_the_invitation() {
+    let Some(bed) = bed_or_skip(1, Family::Both) else { return };
+    let world = World::new(&bed);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    command.args(["run", "--path", "path0", "--", "sh", "-c", "echo \"${MENDPATH_INVITATION-none} $OTHER\""]);
+    command.env("MENDPATH_INVITATION", world.server.invitation()).env("OTHER", "others");
+    let (_, text) = output(&bed, &mut command);
+    assert_eq!(text.trim(), "none others");
+}
+
 fn read_until(mut output: impl std::io::Read, wanted: &str) {
     let (mut text, mut byte) = (String::new(), [0]);
     while !text.contains(wanted) {
