@@ -16,6 +16,7 @@ mod keeper;
 mod lookup;
 mod metrics;
 mod narrow;
+mod news;
 mod retired;
 mod socks5;
 mod socks5_udp;

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How often the machine's interfaces are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// Between attempts to open a path that does not answer.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

@@ -13,6 +13,7 @@ use tracing::{Instrument as _, info, info_span};
 use super::{
     dial::{DialOptions, Dialled, dial},
     keeper::keep_paths,
+    news::{addresses, pause_without_news},
     retired::{Old, Retired, Why, answers_now, keep_count, observe},
 };
 use crate::{
@@ -33,7 +34,9 @@ pub(super) const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// A connection that ends sooner is no reason to hurry.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// The same while the old connection is there.
+/// For so long no address that comes ends a wait, where they come without end.
+const LONGEST_CALM: Duration = Duration::from_secs(8);
+/// The longest wait while the old connection is there.
 const LONGEST_MOVING: Duration = Duration::from_secs(4);
 /// For how long a server that drained is avoided after its end.
 const AFTER_DRAIN: Duration = Duration::from_secs(10);
@@ -391,11 +394,14 @@ enum Manner {
 async fn redial(options: &DialOptions, wait: bool, manner: Manner) -> Result<Dialled, Failure> {
     let longest = if manner == Manner::Quietly { LONGEST_MOVING } else { LONGEST_WAIT };
     let mut backoff = Backoff::new(FIRST_WAIT, longest);
+    let mut calm = Backoff::new(FIRST_WAIT, LONGEST_CALM);
+    let mut least = calm.next_wait();
     let mut told = String::new();
     if options.invitation.also.is_empty() {
         pause(backoff.next_wait()).await;
     }
     loop {
+        let had = addresses(&options.paths);
         // Where there are others, one of them is there now.
         match dial(options).await {
             Ok(dialled) => return Ok(dialled),
@@ -409,7 +415,12 @@ async fn redial(options: &DialOptions, wait: bool, manner: Manner) -> Result<Dia
                 }
             }
         }
-        pause(backoff.next_wait()).await;
+        if pause_without_news(backoff.next_wait(), least, &had, || addresses(&options.paths)).await {
+            // Routes come a moment after the address.
+            pause(FIRST_WAIT).await;
+            backoff = Backoff::new(FIRST_WAIT, longest);
+            least = calm.next_wait();
+        }
     }
 }
 
