@@ -364,6 +364,7 @@ impl<'a> Campaign<'a> {
             point: point.values.clone(),
             seed: job.seed,
             flows: outcome.flows.len() as u64,
+            unfinished: outcome.unfinished(),
             trace: format!("{:016x}", outcome.trace),
             hops: outcome.hops,
             simulated_s: outcome.seconds,

@@ -96,6 +96,7 @@ mod tests {
             ],
             seed,
             flows: 3,
+            unfinished: 1.0 / 3.0,
             trace: "ff".into(),
             hops: 1,
             simulated_s: 1.0 / 3.0,

@@ -95,6 +95,18 @@ pub struct Outcome {
     pub surge: Option<Surge>,
 }
 
+impl Outcome {
+    /// Share of the flows under test that did not finish; 0 if there are none.
+    pub(crate) fn unfinished(&self) -> f64 {
+        let (mut all, mut unfinished) = (0_u64, 0_u64);
+        for flow in self.flows.iter().filter(|flow| !flow.background) {
+            all += 1;
+            unfinished += u64::from(flow.time.is_none());
+        }
+        unfinished as f64 / all.max(1) as f64
+    }
+}
+
 impl Role {
     /// Whether the run goes on until it is there.
     pub(crate) const fn is_measured(self) -> bool {

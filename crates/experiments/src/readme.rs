@@ -46,6 +46,15 @@ pub fn tables(plan: &Plan, summary: &Summary) -> String {
             table.write(&mut out, &what, &others, Table::difference);
         }
     }
+    if let Some(worst) = summary.least_finished(plan) {
+        let axes = worst.point.iter().map(|(axis, value)| format!(", {axis} {value}"));
+        let place: String = [worst.scheme.clone()].into_iter().chain(axes).collect();
+        let share = digits(worst.mean * 100.0);
+        let _ = writeln!(
+            out,
+            "\nThe times are of flows that finished; up to {share} % of a scheme's did not ({place})."
+        );
+    }
     out
 }
 
@@ -193,6 +202,23 @@ mod tests {
                    proactive,timeout_share,9,0.25,0.1\n";
         let tables = tables(&plan, &Summary::read_csv(&plan, csv).unwrap());
         assert!(tables.contains("| 50.0 ± 10.0 | 25.0 ± 10.0 (9 of 12 seeds) |"), "{tables}");
+    }
+
+    #[test]
+    fn that_flows_did_not_finish_is_said() {
+        let text = r#"
+        title = "Two schemes"
+        metrics = ["fct_mean_ms"]
+        topology = { kind = "parallel-paths" }
+        workload = { kind = "spaced", from = "first", to = "second", flows = 9, apart_ms = 50, bytes = 9_000 }
+        scheme = [{ kind = "tcp" }, { kind = "proactive" }]
+        "#;
+        let plan = Plan::parse("p", text, Scale::Quick).unwrap();
+        let of = |csv: &str| tables(&plan, &Summary::read_csv(&plan, csv).unwrap());
+        let csv = "scheme,metric,seeds,mean,ci95\ntcp,fct_mean_ms,12,5,1\nproactive,fct_mean_ms,12,4,1\n";
+        let (whole, cut) = (of(csv), of(&format!("{csv}proactive,unfinished_share,12,0.025,0.001\n")));
+        let said = "\nThe times are of flows that finished; up to 2.50 % of a scheme's did not (proactive).\n";
+        assert_eq!(cut, whole + said);
     }
 
     #[test]

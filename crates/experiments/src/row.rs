@@ -21,6 +21,9 @@ pub struct Row {
     pub seed: u64,
     /// Flows measured.
     pub flows: u64,
+    /// Share of the flows under test that the run's end came before.
+    #[serde(default, skip_serializing_if = "is_nought")]
+    pub unfinished: f64,
     /// Hash over every event, as 16 hexadecimal digits.
     pub trace: String,
     /// Packet-hops.
@@ -45,6 +48,10 @@ pub struct Row {
     /// Single flows that were followed in the first seed's run, if the plan asks for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<Followed>,
+}
+
+fn is_nought(share: &f64) -> bool {
+    *share == 0.0
 }
 
 impl Row {

@@ -12,11 +12,15 @@ pub use self::csv::committed_summary;
 use self::numbers::{Column, compare, half_width};
 use crate::{
     columns::{Columns, Data},
+    metrics::MetricUse,
     plan::Plan,
     point::{Point, Setting},
     resample,
     row::Row,
 };
+
+/// The metric that says how many flows did not finish.
+const UNFINISHED: &str = "unfinished_share";
 
 /// A metric of a scheme at a point.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
@@ -141,6 +145,7 @@ impl Summary {
                 for place in 0..plan.metrics.len() {
                     summary.add(plan, &point, &here, (&scheme.name, place));
                 }
+                summary.add_unfinished(plan, &point, &here, &scheme.name);
             }
             for model in &plan.models {
                 let value = model.value(&point)?;
@@ -199,6 +204,27 @@ impl Summary {
             compare(&own, &reference, &mut cell);
         }
         self.cells.push(cell);
+    }
+
+    /// Completion times are of the flows that finished. Where some did not, and the plan does not ask how
+    /// many, that is said all the same.
+    fn add_unfinished(&mut self, plan: &Plan, point: &Point, here: &[&Row], scheme: &str) {
+        let is_of_finished =
+            |metric: &MetricUse| metric.name.starts_with("fct_") || metric.name.starts_with("throughput_");
+        let says_so = plan.metrics.iter().any(|metric| metric.name == UNFINISHED);
+        let shares: Vec<f64> =
+            here.iter().filter(|row| row.scheme == scheme).map(|row| row.unfinished).collect();
+        let some = shares.iter().any(|share| *share > 0.0);
+        if some && !says_so && plan.metrics.iter().any(is_of_finished) {
+            self.cells.push(cell(scheme, point, UNFINISHED, &shares));
+        }
+    }
+
+    /// The scheme and point of which the fewest flows finished, if the plan does not ask how many did.
+    pub(crate) fn least_finished(&self, plan: &Plan) -> Option<&Cell> {
+        let says_so = plan.metrics.iter().any(|metric| metric.name == UNFINISHED);
+        let some = self.cells.iter().filter(|cell| cell.metric == UNFINISHED && cell.mean > 0.0);
+        if says_so { None } else { some.max_by(|one, other| one.mean.total_cmp(&other.mean)) }
     }
 
     /// A metric of a scheme at a point.

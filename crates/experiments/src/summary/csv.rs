@@ -150,6 +150,23 @@ mod tests {
     }
 
     #[test]
+    fn flows_that_did_not_finish_are_told_of_unasked() {
+        let text = PLAN.replace("\"x\"", "\"ecmp\"");
+        let cut = text.replace("seeds = 6", "seeds = 2\n        limit_s = 0.5");
+        for (text, some) in [(text, false), (cut, true)] {
+            let plan = Plan::parse("p", &text, Scale::Quick).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let rows = crate::Campaign::new(&plan, folder.path()).unwrap().run(1, &|_| {}).unwrap();
+            let summary = Summary::new(&plan, &rows).unwrap();
+            let told: Vec<_> =
+                summary.cells.iter().filter(|cell| cell.metric == "unfinished_share").collect();
+            assert_eq!(told.len(), if some { 4 } else { 0 });
+            assert!(told.iter().all(|cell| cell.mean > 0.1), "{told:?}");
+            assert_eq!(Summary::read_csv(&plan, &summary.columns(&plan).csv()).unwrap(), summary);
+        }
+    }
+
+    #[test]
     fn a_summary_of_another_plan_is_refused() {
         let text = PLAN.replace("\"x\"", "\"ecmp\"");
         let plan = Plan::parse("p", &text, Scale::Quick).unwrap();
