@@ -6,12 +6,12 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Mutex,
+        Mutex, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
-use netsim::Seed;
+use netsim::{Seed, TraceHash};
 use plans::PlanError;
 use thiserror::Error;
 
@@ -22,6 +22,7 @@ use crate::{
     row::Row,
     run::{Scenario, ScenarioError},
     shard::Shard,
+    yardstick,
 };
 
 /// Most runs of a plan.
@@ -149,7 +150,10 @@ pub struct Campaign<'a> {
     pub(crate) plan: Cow<'a, Plan>,
     points: Vec<Point>,
     scenarios: Vec<Vec<Scenario>>,
-    versions: Vec<Vec<String>>,
+    /// Of each point and scheme, worked out when it is asked for.
+    versions: Vec<Vec<OnceLock<String>>>,
+    /// What else is a part of those, of each point.
+    surroundings: Vec<OnceLock<u64>>,
     folder: PathBuf,
     pub(crate) journal: PathBuf,
     shard: Shard,
@@ -181,12 +185,14 @@ impl<'a> Campaign<'a> {
         let scenario = |point: &Point, scheme| plan.scenario(point, scheme, &mut Vec::new());
         let of_point = |point| (0..plan.schemes.len()).map(|scheme| scenario(point, scheme)).collect();
         let scenarios: Vec<Vec<Scenario>> = points.iter().map(of_point).collect::<Result<_, PlanError>>()?;
-        let versions =
-            scenarios.iter().map(|scenarios| scenarios.iter().map(Scenario::version).collect()).collect();
+        let of_schemes = |_: &Point| plan.schemes.iter().map(|_| OnceLock::new()).collect();
+        let versions: Vec<Vec<OnceLock<String>>> = points.iter().map(of_schemes).collect();
+        let surroundings = points.iter().map(|_| OnceLock::new()).collect();
         std::fs::create_dir_all(folder)
             .map_err(|error| CampaignError::File { file: folder.to_owned(), error })?;
         let (folder, journal) = (folder.to_owned(), PathBuf::new());
-        let whole = Self { plan, points, scenarios, versions, folder, journal, shard: Shard::WHOLE };
+        let shard = Shard::WHOLE;
+        let whole = Self { plan, points, scenarios, versions, surroundings, folder, journal, shard };
         Ok(whole.shard(Shard::WHOLE))
     }
 
@@ -196,6 +202,20 @@ impl<'a> Campaign<'a> {
         self.journal = self.folder.join(format!("rows-{}{}.jsonl", self.plan.hash_text(), shard.suffix()));
         self.shard = shard;
         self
+    }
+
+    /// The version of a point's rows of a scheme.
+    fn version(&self, point: usize, scheme: usize) -> &str {
+        let around = || {
+            let mut hash = TraceHash::new();
+            let words = [self.scenarios[point][0].surroundings(), yardstick::hash(&self.plan)];
+            words.into_iter().for_each(|word| hash.record(word));
+            hash.get()
+        };
+        self.versions[point][scheme].get_or_init(|| {
+            let around = *self.surroundings[point].get_or_init(around);
+            format!("{}.{around:016x}", self.scenarios[point][scheme].version())
+        })
     }
 
     /// The file of the rows.
@@ -218,7 +238,7 @@ impl<'a> Campaign<'a> {
 
     pub(crate) fn places(&self, jobs: &[Job]) -> Places {
         let key = |job: &Job| {
-            let (point, version) = (&self.points[job.point], &self.versions[job.point][job.scheme]);
+            let (point, version) = (&self.points[job.point], self.version(job.point, job.scheme));
             key(&point.values, &self.plan.schemes[job.scheme].name, version, job.seed)
         };
         let metrics = self.plan.metrics.iter().map(|metric| metric.name.clone()).collect();
@@ -359,7 +379,7 @@ impl<'a> Campaign<'a> {
         Ok(Row {
             plan: self.plan.name.clone(),
             plan_hash: self.plan.hash_text(),
-            version: self.versions[job.point][job.scheme].clone(),
+            version: self.version(job.point, job.scheme).to_owned(),
             scheme: scheme.clone(),
             point: point.values.clone(),
             seed: job.seed,
@@ -379,5 +399,49 @@ impl<'a> Campaign<'a> {
             timeline: if job.seed == 1 { outcome.timeline } else { Vec::new() },
             followed: if job.seed == 1 { outcome.followed } else { Vec::new() },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plans::Scale;
+
+    use super::*;
+
+    const PLAN: &str = r#"
+        title = "One scheme"
+        metrics = ["fct_mean_ms", "timeout_share"]
+        topology = { kind = "parallel-paths", paths = 1, between = { rate_mbps = 10, queue_packets = 20 } }
+        fault = [{ links = "paths", index = 0, loss = 0.1 }]
+        workload = { kind = "spaced", from = "first", to = "second", flows = 20, apart_ms = 5, bytes = 90_000 }
+        scheme = [{ kind = "tcp" }]
+    "#;
+
+    fn version(plan: &str) -> String {
+        let plan = Plan::parse("p", plan, Scale::Quick).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        Campaign::new(&plan, folder.path()).unwrap().version(0, 0).to_owned()
+    }
+
+    /// What a plan changes here, a change of the simulator might. Rows of before must not be taken for those
+    /// of after.
+    #[test]
+    fn queues_traffic_faults_and_metrics_are_a_part_of_a_rows_version() {
+        let mut versions = BTreeSet::from([version(PLAN)]);
+        for (from, to) in [
+            ("queue_packets = 20", "queue_packets = 19"),
+            (
+                "queue_packets = 20",
+                "queue_packets = 20, codel = true, codel_target_ms = 1, codel_interval_ms = 2",
+            ),
+            ("loss = 0.1", "loss = 0.2"),
+            ("apart_ms = 5", "apart_ms = 6"),
+            ("flows = 20", "flows = 21"),
+            ("fct_mean_ms", "fct_p50_ms"),
+        ] {
+            let changed = PLAN.replace(from, to);
+            assert!(changed != PLAN && versions.insert(version(&changed)), "{to}");
+        }
+        assert!(!versions.insert(version(PLAN)), "the same each time");
     }
 }

@@ -69,6 +69,7 @@ mod tcp;
 mod texts;
 mod topologies;
 mod workloads;
+mod yardstick;
 
 pub use campaign::{Campaign, CampaignError, Keeper, Progress};
 pub use claims::claims_page;

@@ -11,7 +11,8 @@ pub struct Row {
     pub plan: String,
     /// Hash of the plan, without what is only shown, as 16 hexadecimal digits.
     pub plan_hash: String,
-    /// Version of what ran ([`Scenario::version`](crate::Scenario::version)).
+    /// Version of what ran: the scheme's ([`Scenario::version`](crate::Scenario::version)), then a hash over
+    /// what the network, the traffic and the plan's metrics do.
     pub version: String,
     /// The scheme's name in the plan.
     pub scheme: String,

@@ -61,6 +61,11 @@ pub struct Scenario {
 /// Changes with what rows keep: those of before lack what summaries need now.
 const ROW_FORMAT: u64 = 3;
 
+/// The beginning of a run, in packet-hops and in looks: what stands for a network and its traffic.
+const BEGINNING: u64 = 20_000;
+/// The least time between two such looks.
+const MOMENT: Duration = Duration::from_micros(20);
+
 /// Most samples of a run.
 const MOST_SAMPLES: usize = 100_000;
 
@@ -255,7 +260,34 @@ impl Scenario {
         if self.stop.is_set() { Err(ScenarioError::Stopped) } else { Ok(timeline) }
     }
 
-    /// The version of what ran: the crate's, and a hash over what this scheme does in a small run
+    /// A hash over what the network, what is broken in it and the traffic do at the beginning of a run:
+    /// queues, balancing, faults and workloads are as this scenario has them.
+    pub(crate) fn surroundings(&self) -> u64 {
+        let Ok(Prepared { mut sim, roles, head_start, .. }) = self.prepare(Seed(1)) else { return 0 };
+        let end = Instant::ORIGIN + self.limit;
+        for _ in 0..BEGINNING {
+            let hops = sim.fabric().stats().hops;
+            let Some(next) = sim.fabric().next_event().filter(|next| *next <= end) else { break };
+            if hops >= BEGINNING || sim.run((sim.now() + MOMENT).max(next).min(end)).is_err() {
+                break;
+            }
+        }
+        let mut hash = TraceHash::new();
+        let (trace, dropped) = (sim.fabric().trace_hash(), sim.fabric().stats().dropped);
+        [trace, dropped].into_iter().for_each(|word| hash.record(word));
+        for flow in measured(sim.flows(), &roles, head_start) {
+            let time = flow.time.map_or(u64::MAX, Duration::as_nanos);
+            let words = [flow.bytes, flow.started.as_nanos(), time, flow.background.into()];
+            words.into_iter().for_each(|word| hash.record(word));
+        }
+        let arrivals = arrivals(sim.flows(), &roles);
+        let playback = self.workload.player().map(|player| player.play(Instant::ORIGIN, &arrivals));
+        let rest = format!("{:?} {playback:?} {:?}", sim.totals(), self.workload.surge());
+        rest.bytes().for_each(|byte| hash.record(byte.into()));
+        hash.get()
+    }
+
+    /// The version of what this scheme is: the crate's, and a hash over what it does in a small run
     /// with losses. Rows of another version are not reused, as the simulator may have changed in
     /// between.
     pub fn version(&self) -> String {
