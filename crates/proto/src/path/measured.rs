@@ -160,6 +160,7 @@ mod tests {
             source::Source,
             space::{Space, test_support::at},
         },
+        path_store::Finding,
         wire::{ConnectionId, PathId},
     };
 
@@ -191,12 +192,6 @@ mod tests {
         assert!(path.move_back().is_some());
         assert_eq!(path.mtu_probe(at(3)), Some(size));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::path_store::Finding;
 
     /// What is assumed of a path for which an earlier connection had a smoothed round-trip time of so many ms.
     fn assumed(config: &TransportConfig, known_ms: u64) -> Duration {
