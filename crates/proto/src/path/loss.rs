@@ -390,6 +390,7 @@ mod tests {
         assert_eq!(space.longest_loss(&[1, 2, 3, 5, 6, 8, 9], at(2)), ms(3), "3 to 6");
         assert_eq!(space.longest_loss(&[6, 8], at(0)), Duration::ZERO);
     }
+
     /// A path of 50 ms.
     fn path() -> Path {
         let end = |port: u16| ([127, 0, 0, 1], port).into();

@@ -306,7 +306,7 @@ impl Slot {
     }
 
     fn set_neighbours(&mut self, count: usize) {
-        self.0 = self.0 & !Self::NEIGHBOURS | count.min(Self::NEIGHBOURS as usize) as u32;
+        self.0 = (self.0 & !Self::NEIGHBOURS) | count.min(Self::NEIGHBOURS as usize) as u32;
     }
 }
 
