@@ -217,11 +217,10 @@ impl Decoder {
         self.keep_all(path, rebuilt)
     }
 
-    /// Other blocks may need what was rebuilt.
-    fn keep_all(&mut self, path: PathId, rebuilt: Vec<Rebuilt>) -> Vec<Rebuilt> {
-        for (number, plaintext) in &rebuilt {
-            self.keep(path, *number, plaintext);
-        }
+    /// Other blocks may need what was rebuilt. What both a block and a window have rebuilt is news once:
+    /// those that wait count what they miss by it.
+    fn keep_all(&mut self, path: PathId, mut rebuilt: Vec<Rebuilt>) -> Vec<Rebuilt> {
+        rebuilt.retain(|(number, plaintext)| self.keep(path, *number, plaintext));
         rebuilt
     }
 
@@ -405,6 +404,21 @@ mod tests {
         let rebuilt = decoder.on_source(PathId::ZERO, 0, &plaintext(0));
         let expected: Vec<Rebuilt> = (1..=20).map(|number| (number, plaintext(number))).collect();
         assert_eq!(rebuilt, expected);
+    }
+
+    /// A block and a window rebuild the same packet; a block that lacks two more goes on to wait for one.
+    #[test]
+    fn what_a_block_and_a_window_rebuild_is_news_once() {
+        let mut decoder = Decoder::new(100_000, 128);
+        let sources: Vec<Vec<u8>> = (0..4_u8).map(|number| vec![number; 100 + usize::from(number)]).collect();
+        let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+        for scheme in [CodeScheme::ReedSolomon, CodeScheme::Window] {
+            let frame = symbol_frame(scheme, &[0, 1], &sources[..2]);
+            assert!(receive(&mut decoder, &frame).is_empty());
+        }
+        assert!(receive(&mut decoder, &repair_frame(&[1, 2, 3], &sources[1..])).is_empty());
+        assert_eq!(decoder.on_source(PathId::ZERO, 0, sources[0]), [(1, sources[1].to_vec())]);
+        assert_eq!(decoder.on_source(PathId::ZERO, 2, sources[2]), [(3, sources[3].to_vec())]);
     }
 
     #[test]
