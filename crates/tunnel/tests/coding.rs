@@ -49,7 +49,8 @@ fn run(coding: Coding, permille: u64, flows: u16) -> Outcome {
     let (mut count, mut random) = (0, 7_u64);
     loop {
         let first = [&sends, &link].map(|queue| queue.keys().next().map(|key| key.0));
-        let due = first.into_iter().chain([outgoing.deadline(), incoming.deadline()]).flatten().min();
+        let timers = [outgoing.deadline(), outgoing.extra_due(), incoming.deadline()];
+        let due = first.into_iter().chain(timers).flatten().min();
         let Some(now) = due else { break };
         let mut leaving = Vec::new();
         while sends.first_key_value().is_some_and(|((at, _), _)| *at <= now) {

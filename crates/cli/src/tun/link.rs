@@ -168,7 +168,7 @@ impl<'a, G: Guard> Link<'a, G> {
                     None => std::future::pending().await,
                 }
             };
-            let deadline = self.incoming.deadline().into_iter().chain(self.outgoing.deadline()).min();
+            let deadline = self.deadline();
             let timer = async {
                 match deadline {
                     Some(at) => {
@@ -214,6 +214,13 @@ impl<'a, G: Guard> Link<'a, G> {
         units::Instant::ORIGIN + self.started.elapsed().into()
     }
 
+    /// When something is to be done that no packet asks for. What is sent beside packets has no say while it
+    /// may not leave: it would be due all the time.
+    fn deadline(&self) -> Option<units::Instant> {
+        let extra = self.outgoing.extra_due().filter(|_| self.waiting.is_empty() && self.tunnel.room() > 0);
+        [self.incoming.deadline(), self.outgoing.deadline(), extra].into_iter().flatten().min()
+    }
+
     /// The largest packet that fits a datagram.
     fn largest(&self) -> usize {
         let datagram = self.tunnel.connection().max_datagram_size().unwrap_or(0);
@@ -229,12 +236,13 @@ impl<'a, G: Guard> Link<'a, G> {
     /// Sends as much as the connection takes.
     fn send_queued(&mut self) {
         loop {
-            let mut room = self.tunnel.room();
-            while room > 0
+            // Up to one more than there is room for: the connection tells when it has some for that.
+            let mut room = self.waiting.is_empty().then(|| self.tunnel.room());
+            while let Some(left) = room
                 && let Some(packet) = self.queue.pop(self.now())
             {
                 let datagram = self.leaves(packet);
-                room = room.saturating_sub(datagram.as_ref().map_or(0, Bytes::len));
+                room = left.checked_sub(datagram.as_ref().map_or(0, Bytes::len));
                 self.waiting.extend(datagram);
             }
             if self.waiting.is_empty() {
@@ -344,4 +352,84 @@ fn spread(paths: &[PathStats]) -> Duration {
     let rtts = active.map(|path| path.rtt);
     let (least, most) = (rtts.clone().min(), rtts.max());
     most.zip(least).map_or(Duration::ZERO, |(most, least)| (most - least) / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::{fd::OwnedFd, unix::net::UnixDatagram};
+
+    use super::*;
+    use crate::{
+        association::{Hub, tests::connected},
+        tun::device::NewDevice,
+    };
+
+    struct All;
+
+    impl Guard for All {
+        fn may_leave(&mut self, _: &[u8]) -> bool {
+            true
+        }
+
+        fn judge(&mut self, _: &[u8]) -> Verdict {
+            Verdict::Pass
+        }
+    }
+
+    fn device() -> (Device, UnixDatagram) {
+        let (device, other) = UnixDatagram::pair().unwrap();
+        (Device::new(NewDevice::from(OwnedFd::from(device))).unwrap(), other)
+    }
+
+    /// A SYN from a port, whose loss would cost TCP a second.
+    fn syn(port: u16) -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        packet.extend(port.to_be_bytes());
+        packet.extend([0, 80, 0, 0, 0, 7, 0, 0, 0, 0, 0x50, 2, 1, 0, 0, 0, 0, 0]);
+        packet
+    }
+
+    /// A copy that is due while the connection is full must not wake the link again and again.
+    #[tokio::test]
+    async fn a_copy_that_may_not_leave_wakes_nobody() {
+        let (client, stream, _server) = connected().await;
+        let tunnel = PacketTunnel::reserve(&Arc::new(Hub::new(client)), 1).unwrap().begin(stream);
+        let (device, _other) = device();
+        let mut link = Link::new(tunnel, Coding::Slp, &device, All, SharedCounts::default());
+        assert_eq!(link.deadline(), None);
+        let left = link.leaves(syn(1)).unwrap();
+        assert!(link.deadline().is_some(), "its copy is to follow");
+        link.waiting.push_back(left);
+        assert_eq!(link.deadline(), None, "something waits, and goes first");
+        link.waiting.clear();
+        assert!(link.deadline().is_some());
+    }
+
+    /// Nobody would wake the link where all that was taken out just fits.
+    #[tokio::test]
+    async fn what_waits_in_the_queue_has_something_blocked_before_it() {
+        let (client, stream, _server) = connected().await;
+        let tunnel = PacketTunnel::reserve(&Arc::new(Hub::new(client)), 1).unwrap().begin(stream);
+        let (device, _other) = device();
+        let mut link = Link::new(tunnel, Coding::None, &device, All, SharedCounts::default());
+        // Nothing leaves meanwhile, as the connection's own task has no turn.
+        let mut room = link.tunnel.room();
+        while room > 0 {
+            let length = room.min(1_100);
+            let mut packet = syn(1);
+            // Behind the prefix stand the context, the flow and a number below 64, a byte each.
+            packet.resize(length - link.tunnel.prefix().len() - 3, 0);
+            let bytes = (packet.len() as u16).to_be_bytes();
+            packet[2..4].copy_from_slice(&bytes);
+            let now = link.now();
+            link.queue.push(packet, now);
+            room -= length;
+        }
+        let now = link.now();
+        link.queue.push(syn(1), now);
+        link.send_queued();
+        assert_eq!((link.tunnel.room(), link.waiting.len()), (0, 1));
+        link.send_queued();
+        assert_eq!(link.waiting.len(), 1, "and no more than that");
+    }
 }

@@ -219,11 +219,15 @@ impl Outgoing {
         Some(extra)
     }
 
-    /// When [`on_timer`](Self::on_timer) has something to do, or [`next_extra`](Self::next_extra)
-    /// has something to give.
+    /// When [`on_timer`](Self::on_timer) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        let ending = self.ending.first().map(|(at, _)| *at);
-        ending.into_iter().chain(self.extras.deadline()).min()
+        self.ending.first().map(|(at, _)| *at)
+    }
+
+    /// From when on [`next_extra`](Self::next_extra) has something to give: past, where that has not been
+    /// asked for since.
+    pub fn extra_due(&self) -> Option<Instant> {
+        self.extras.deadline()
     }
 
     /// Ends units that have lasted long enough.
