@@ -122,7 +122,7 @@ impl Engine {
         if source == SocketAddr::new(addresses.device, addresses.listener)
             && destination.ip() == addresses.peer
         {
-            return self.listener_says(bytes, packet, &tcp);
+            return self.listener_says(bytes, packet, &tcp, now);
         }
         if tcp.flags & SYN != 0 && tcp.flags & (FIN | RST) != 0 {
             return Err(Dropped::Malformed);
@@ -136,10 +136,17 @@ impl Engine {
     }
 
     /// From the kernel's listener: to the program, in the name of the destination.
-    fn listener_says(&mut self, bytes: &mut [u8], packet: &Packet, tcp: &Tcp) -> Result<Action, Dropped> {
+    fn listener_says(
+        &mut self,
+        bytes: &mut [u8],
+        packet: &Packet,
+        tcp: &Tcp,
+        now: Instant,
+    ) -> Result<Action, Dropped> {
         match self.flows.by_port(tcp.destination) {
             Some(flow) if !matches!(flow.state, State::Asking { .. }) => {
                 rewrite::tcp(bytes, packet, flow.ends.remote, flow.ends.program);
+                self.flows.passes(tcp.destination, now);
                 Ok(Action::Write(packet.end))
             }
             _ => self.of_none(packet, tcp),
@@ -186,6 +193,7 @@ impl Engine {
             self.flows.enter(port, State::Closing, now);
             return Ok(Action::Cancel { id, write: packet.end });
         }
+        self.flows.passes(port, now);
         Ok(Action::Write(packet.end))
     }
 

@@ -10,8 +10,9 @@ use crate::FlowId;
 const FIRST_PORT: u16 = 1_024;
 /// How long the kernel's handshake with its own listener may take.
 const OPENING: Duration = Duration::from_secs(30);
-/// For the last packets of a connection, on either side: as long as the kernel remembers it.
-const CLOSING: Duration = Duration::from_secs(60);
+/// Without a packet, of a connection that has ended: what the kernel keeps of it for a program that
+/// takes nothing is offered about as often (TCP_RTO_MAX), and it remembers others for half as long.
+const CLOSING: Duration = Duration::from_secs(120);
 
 /// The two ends as the program has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +39,7 @@ pub(crate) struct Flow {
     pub(crate) number: u64,
     pub(crate) ends: Ends,
     pub(crate) state: State,
-    /// When it came to be so.
+    /// When it came to be so; of one that has ended, when its last packet came.
     pub(crate) since: Instant,
 }
 
@@ -117,6 +118,15 @@ impl Flows {
         }
     }
 
+    /// A packet passes: of a flow that has ended more may follow.
+    pub(crate) fn passes(&mut self, port: u16, now: Instant) {
+        if let Some(flow) = self.by_port.get_mut(&port)
+            && flow.state == State::Closing
+        {
+            flow.since = now;
+        }
+    }
+
     /// A new flow whose SYN is held, and who had to go for it; `None` if the table is full of others
     /// in use.
     pub(crate) fn begin(&mut self, ends: Ends, syn: Vec<u8>, now: Instant) -> Option<(FlowId, Option<Gone>)> {
@@ -179,8 +189,8 @@ impl Flows {
         Some(flow)
     }
 
-    /// Forgets flows that have ended long enough ago. Returns those that never came to be: whoever
-    /// waits for them waits in vain.
+    /// Forgets flows that have ended and been silent for long enough. Returns those that never came
+    /// to be: whoever waits for them waits in vain.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<FlowId> {
         let (mut gone, mut in_vain) = (Vec::new(), Vec::new());
         for (port, flow) in &self.by_port {
@@ -267,7 +277,9 @@ mod tests {
         flows.enter(ids[2].port, State::Closing, at(0));
         assert_eq!((flows.expire(at(29)), flows.len()), (vec![], 3));
         assert_eq!((flows.expire(at(30)), flows.len()), (vec![ids[1]], 2));
-        assert_eq!((flows.expire(at(60)), flows.len()), (vec![], 1));
+        flows.passes(ids[2].port, at(90));
+        assert_eq!((flows.expire(at(209)), flows.len()), (vec![], 2), "its last packet was not so long ago");
+        assert_eq!((flows.expire(at(210)), flows.len()), (vec![], 1));
         assert_eq!((flows.expire(at(9_999)), flows.len()), (vec![], 1), "who asks gets an answer");
     }
 }

@@ -237,6 +237,26 @@ fn handshakes_that_do_not_end_are_told_of() {
     assert_eq!((engine.counters().forgotten, engine.counters().flows), (1, 0));
 }
 
+/// A program that has closed its own direction, and reads the end of the answer slowly.
+#[test]
+fn a_connection_that_has_ended_lasts_while_its_packets_pass() {
+    let mut engine = engine();
+    let id = open(&mut engine, REMOTE);
+    let alias = format!("198.18.0.2:{}", id.port);
+    engine.closed(id, NOW);
+    let at = |seconds| NOW + units::Duration::from_secs(seconds);
+    for seconds in [100, 200, 300] {
+        assert_eq!(engine.expire(at(seconds)), []);
+        let mut data = segment("198.18.0.1:9", &alias, ACK, 9, b"data");
+        assert_eq!(engine.handle(&mut data, at(seconds)), Action::Write(data.len()));
+        let mut acknowledged = segment(PROGRAM, REMOTE, ACK, 8, &[]);
+        assert_eq!(engine.handle(&mut acknowledged, at(seconds + 1)), Action::Write(acknowledged.len()));
+    }
+    assert_eq!((engine.expire(at(500)), engine.counters().flows), (vec![], 0));
+    let mut late = segment("198.18.0.1:9", &alias, ACK, 9, b"data");
+    assert!(matches!(engine.handle(&mut late, at(500)), Action::Reply(_)));
+}
+
 #[test]
 fn datagrams_come_out_with_their_ends() {
     let mut engine = engine();
