@@ -8,14 +8,14 @@ use std::{
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use mendpath::{Connection, RecvStream, SendStream};
 use tokio::{sync::mpsc, time::Instant};
-use tracing::{debug, warn};
+use tracing::debug;
 use tunnel::raw::{Lease, Leases, addresses, prohibited, wants_a_route};
 
 pub(crate) use self::machine::Machine;
@@ -24,6 +24,7 @@ use super::{Shared, means::Allowance, session::refuse};
 use crate::{
     accounts::{AccountId, Direction},
     association::{Hub, PacketTunnel},
+    console::say,
     failure::io_reason,
     packet_row::TunnelRow,
     protocol::{Assignment, Coding, Reply, Status, write_frame},
@@ -45,6 +46,9 @@ const CHECK_AGAIN: Duration = Duration::from_secs(1);
 const RIVAL: &str = "another machine with the same invitation, the same /etc/machine-id and the same host name has it; \
                      change one of those";
 
+/// The same once nothing can be carried any more.
+const GONE: &str = "the server's device is gone";
+
 /// Who a client is: its account, and its own name in that.
 type Name = (AccountId, [u8; 16]);
 
@@ -57,6 +61,8 @@ pub(crate) struct Tunnels {
     past: Mutex<Counts>,
     drops: Drops,
     server: (IpAddr, IpAddr),
+    /// Somebody has taken the device away.
+    is_gone: AtomicBool,
 }
 
 /// Packets that went nowhere.
@@ -98,6 +104,7 @@ impl Tunnels {
             past: Mutex::default(),
             drops: Drops::default(),
             server: (v4.into(), v6.into()),
+            is_gone: AtomicBool::new(false),
         }))
     }
 
@@ -106,10 +113,20 @@ impl Tunnels {
         let mut intake = self.device.intake();
         loop {
             if let Err(error) = self.device.read(&mut intake).await {
-                return warn!(error = io_reason(&error), "cannot read the TUN device");
+                let reason = io_reason(&error);
+                say(format_args!(
+                    "cannot read the TUN device ({reason}): no more tunnels until the server is started again"
+                ));
+                return self.end();
             }
             intake.packets().for_each(|packet| self.hand_out(packet));
         }
+    }
+
+    /// The device is gone: whoever has a tunnel hears that it has ended, and nobody gets another.
+    fn end(&self) {
+        self.is_gone.store(true, Relaxed);
+        lock(&self.clients).clear();
     }
 
     fn hand_out(&self, packet: &[u8]) {
@@ -148,15 +165,24 @@ impl Tunnels {
     }
 
     /// Gives a client its addresses; whoever had them under the same name is gone.
-    fn enter(self: &Arc<Self>, name: Name, wanted: u32) -> Option<(Seat, mpsc::Receiver<Vec<u8>>)> {
-        let lease = lock(&self.leases).enter(name, hash(&name), wanted)?;
+    ///
+    /// # Errors
+    /// Why it gets none, for people.
+    fn enter(
+        self: &Arc<Self>,
+        name: Name,
+        wanted: u32,
+    ) -> Result<(Seat, mpsc::Receiver<Vec<u8>>), &'static str> {
+        let lease = lock(&self.leases).enter(name, hash(&name), wanted).ok_or("all addresses are in use")?;
         let (packets, from_device) = mpsc::channel(WAITING);
         let (number, counts) = (self.next.fetch_add(1, Relaxed), SharedCounts::default());
         let client = Client { number, connection: None, packets, counts: counts.clone() };
         if lock(&self.clients).insert(lease.index, client).is_some() {
             debug!(address = %lease.v4, "a client is here anew");
         }
-        Some((Seat { tunnels: self.clone(), lease, number, counts }, from_device))
+        let seat = Seat { tunnels: self.clone(), lease, number, counts };
+        // Who is there by now would not be sent away any more.
+        if self.is_gone.load(Relaxed) { Err(GONE) } else { Ok((seat, from_device)) }
     }
 
     /// The connection of whoever is here under that name.
@@ -244,8 +270,9 @@ pub(super) async fn serve(
     {
         return refuse(send, receive, Reply::new(Status::TooMany, RIVAL)).await;
     }
-    let Some((seat, mut packets)) = tunnels.enter(name, wanted.index) else {
-        return refuse(send, receive, Reply::new(Status::TooMany, "all addresses are in use")).await;
+    let (seat, mut packets) = match tunnels.enter(name, wanted.index) {
+        Ok(entered) => entered,
+        Err(text) => return refuse(send, receive, Reply::new(Status::TooMany, text)).await,
     };
     seat.is_of(connection);
     let Lease { index, v4, v6 } = seat.lease;
@@ -465,8 +492,19 @@ mod tests {
         let pool = Pool { v4: "10.9.0.0/29".parse().unwrap(), ..Pool::default() };
         let tunnels = Tunnels::new(OwnedFd::from(device).into(), &pool).unwrap();
         let mut seats: Vec<Seat> = (0..5).map(|n| tunnels.enter(name(n), 0).unwrap().0).collect();
-        assert!(tunnels.enter(name(9), 0).is_none());
+        assert!(tunnels.enter(name(9), 0).is_err());
         seats.pop();
-        assert!(tunnels.enter(name(9), 0).is_some());
+        assert!(tunnels.enter(name(9), 0).is_ok());
+    }
+
+    #[tokio::test]
+    async fn without_the_device_tunnels_end_and_none_begins() {
+        let (tunnels, _other) = tunnels();
+        let (seat, mut packets) = tunnels.enter(name(1), 0).unwrap();
+        tunnels.end();
+        assert!(packets.recv().await.is_none(), "what carries them ends with that");
+        drop(seat);
+        assert_eq!(tunnels.enter(name(1), 0).err(), Some(GONE));
+        assert_eq!(tunnels.row().clients, 0);
     }
 }
