@@ -441,11 +441,14 @@ mod tests {
         let (tunnels, _other) = tunnels();
         let (mut strict, _seat) = member(&tunnels, PublicOnly);
         let from = strict.v4;
-        for private in ["10.0.0.1", "127.0.0.1", "169.254.169.254", "198.19.0.1", "224.0.0.1"] {
+        for private in ["10.0.0.1", "127.0.0.1", "169.254.169.254", "198.19.0.1"] {
             let Verdict::Answer(answer) = strict.judge(&packet(from, private)) else { panic!("{private}") };
             assert_eq!(addresses(&answer).unwrap().destination, from);
         }
-        assert_eq!(dropped(&tunnels, "forbidden"), 5);
+        for many in ["224.0.0.1", "255.255.255.255"] {
+            assert!(matches!(strict.judge(&packet(from, many)), Verdict::Drop), "{many}");
+        }
+        assert_eq!(dropped(&tunnels, "forbidden"), 6);
         let (mut lax, _seat) = member(&tunnels, AllowPrivate);
         assert!(matches!(lax.judge(&packet(from, "10.0.0.1")), Verdict::Pass));
         for other in ["198.19.0.1", "198.19.7.7", "198.19.255.255"] {

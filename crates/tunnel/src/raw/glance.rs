@@ -69,7 +69,8 @@ pub fn wants_a_route(bytes: &[u8]) -> bool {
 }
 
 /// An ICMP error to the sender of a packet that may not go where it wants; `None` for packets that
-/// are not answered so: fragments, and ICMP other than a request for an echo.
+/// are not answered so: fragments, ICMP other than a request for an echo, and what is for many hosts
+/// (RFC 1122 section 3.2.2, RFC 4443 section 2.4).
 pub fn prohibited(bytes: &[u8], router: IpAddr) -> Option<Vec<u8>> {
     let packet = Packet::read(bytes).ok()?;
     let is_error = match packet.protocol {
@@ -77,8 +78,12 @@ pub fn prohibited(bytes: &[u8], router: IpAddr) -> Option<Vec<u8>> {
         ICMPV6 => bytes.get(packet.transport) != Some(&128),
         _ => false,
     };
+    let is_for_many = match packet.destination {
+        IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_multicast(),
+    };
     let fits = packet.source.is_ipv4() == router.is_ipv4();
-    (fits && !is_error).then(|| replies::unreachable(bytes, &packet, Refusal::Prohibited, router))
+    (fits && !is_error && !is_for_many).then(|| replies::unreachable(bytes, &packet, Refusal::Prohibited, router))
 }
 
 /// One direction of a conversation.
@@ -178,6 +183,14 @@ mod tests {
         assert_eq!(addresses(&told).unwrap().destination, "192.0.2.1".parse::<IpAddr>().unwrap());
         assert_eq!(prohibited(&told, router), None, "no errors about errors");
         assert_eq!(prohibited(&bytes, "fd00::1".parse().unwrap()), None);
+        for many in [[224, 0, 0, 251], [255; 4]] {
+            let mut to_many = bytes.clone();
+            to_many[16..20].copy_from_slice(&many);
+            assert_eq!(prohibited(&to_many, router), None, "{many:?}");
+        }
+        let mut to_many = Vec::new();
+        PacketBuilder::ipv6([1; 16], [0xff; 16], 64).udp(1, 5_353).write(&mut to_many, b"x").unwrap();
+        assert_eq!(prohibited(&to_many, "fd00::1".parse().unwrap()), None);
 
         let with_options = [&[0x46][..], &bytes[1..20], &[131, 3, 4, 0], &bytes[20..]].concat();
         assert!(wants_a_route(&with_options));
