@@ -381,9 +381,7 @@ async fn remove_throws(handle: &Handle) -> Result<(), rtnetlink::Error> {
 
 /// Names go to the device where systemd-resolved is; that ends with the device.
 fn tell_resolved() {
-    for arguments in
-        [["dns", NAME, &PEER.to_string()], ["domain", NAME, "~."], ["default-route", NAME, "yes"]]
-    {
+    for arguments in for_resolved() {
         let told = Command::new("resolvectl")
             .args(arguments)
             .stdin(Stdio::null())
@@ -394,6 +392,14 @@ fn tell_resolved() {
             return debug!("no systemd-resolved");
         }
     }
+}
+
+/// What `resolvectl` is told. Behind the device nobody answers over TLS, which a machine may ask for everywhere
+/// (`DNSOverTLS=yes`); the tunnel keeps questions as secret. What old ones do not know comes last.
+fn for_resolved() -> [[String; 3]; 4] {
+    let peer = PEER.to_string();
+    let settings = [("dns", peer.as_str()), ("domain", "~."), ("default-route", "yes"), ("dnsovertls", "no")];
+    settings.map(|(setting, value)| [setting, NAME, value].map(str::to_owned))
 }
 
 /// The chains of the kill switch.
@@ -452,6 +458,13 @@ mod tests {
             assert!(rules.lines().any(|found| found.trim() == line), "{line} is missing in\n{rules}");
         }
         assert_eq!(rules.matches("policy drop").count(), 2);
+    }
+
+    #[test]
+    fn resolved_asks_the_peer_and_not_over_tls() {
+        let told = for_resolved().map(|words| words.join(" "));
+        assert_eq!(told[0], "dns mendpath0 198.18.0.2");
+        assert!(told.contains(&"dnsovertls mendpath0 no".to_owned()), "{told:?}");
     }
 
     #[test]
