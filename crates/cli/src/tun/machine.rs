@@ -85,6 +85,7 @@ pub(crate) struct Plan {
 pub(crate) struct Machine {
     plan: Plan,
     kill_switch: Option<Table>,
+    led: Led,
 }
 
 impl Plan {
@@ -93,10 +94,20 @@ impl Plan {
         !self.no_routes && self.routes.is_empty()
     }
 
-    /// Whether IPv6 that should go through the tunnel goes around it, where the device has none.
-    fn leaks_v6(&self) -> bool {
+    /// What to say where IPv6 that should go through the tunnel goes around it: it is not `led` there, and
+    /// the machine has these addresses otherwise.
+    fn leak(&self, led: &Led, locals: &BTreeSet<IpAddr>) -> Option<Failure> {
         let wanted = self.routes.is_empty() || self.routes.iter().any(|net| net.addr().is_ipv6());
-        wanted && !self.kill_switch && self.locals.iter().any(IpAddr::is_ipv6)
+        let leaks = !led.v6 && wanted && !self.kill_switch && locals.iter().any(IpAddr::is_ipv6);
+        leaks.then(|| {
+            Failure::new(
+                "cannot carry IPv6",
+                format_args!(
+                    "{NAME} gets no IPv6 (is net.ipv6.conf.default.disable_ipv6 set?), and the machine has it"
+                ),
+                "Let it have IPv6, or programs would go around the tunnel; --route 0.0.0.0/0 takes IPv4 alone",
+            )
+        })
     }
 }
 
@@ -128,8 +139,8 @@ impl Machine {
             remove_kill_switch().unwrap_or_else(|failure| debug!(%failure, "no kill switch"));
             None
         };
-        let machine = Self { plan, kill_switch };
-        let led = with_netlink(async |handle| {
+        let mut machine = Self { plan, kill_switch, led: Led { v6: true } };
+        machine.led = with_netlink(async |handle| {
             remove_rules(handle).await?;
             if machine.plan.no_routes {
                 return Ok(Led { v6: true });
@@ -137,14 +148,8 @@ impl Machine {
             machine.lead(handle, &machine.plan.locals).await
         })
         .map_err(|error| wrong(("set rules and routes", error)))?;
-        if !led.v6 && machine.plan.leaks_v6() {
-            return Err(Failure::new(
-                "cannot carry IPv6",
-                format_args!(
-                    "{NAME} gets no IPv6 (is net.ipv6.conf.default.disable_ipv6 set?), and the machine has it"
-                ),
-                "Let it have IPv6, or programs would go around the tunnel; --route 0.0.0.0/0 takes IPv4 alone",
-            ));
+        if let Some(leak) = machine.leak(&machine.plan.locals) {
+            return Err(leak);
         }
         if machine.plan.takes_dns() {
             tell_resolved();
@@ -153,13 +158,14 @@ impl Machine {
     }
 
     /// Keeps the rules in step with the addresses that this machine gets and loses meanwhile, and puts back
-    /// what somebody takes away, the kill switch too, until nothing leads into the tunnel any more.
+    /// what somebody takes away, the kill switch too, until nothing leads into the tunnel any more, or IPv6
+    /// goes around it.
     pub(crate) async fn follow(&self) -> Failure {
         if self.plan.no_routes {
             return std::future::pending().await;
         }
         tokio::select! {
-            never = follow::follow(self) => match never {},
+            failure = follow::follow(self) => failure,
             Some(never) = async { Some(self.kill_switch.as_ref()?.keep().await) } => match never {},
             () = watch::set_down() => Failure::new(
                 "the tunnel cannot go on",
@@ -167,6 +173,11 @@ impl Machine {
                 "Start the command again",
             ),
         }
+    }
+
+    /// What to say if IPv6 goes around the tunnel while the machine has these addresses otherwise.
+    fn leak(&self, locals: &BTreeSet<IpAddr>) -> Option<Failure> {
+        self.plan.leak(&self.led, locals)
     }
 
     /// Has the kill switch outlast this; whether there is one.
@@ -465,6 +476,22 @@ mod tests {
         let told = for_resolved().map(|words| words.join(" "));
         assert_eq!(told[0], "dns mendpath0 198.18.0.2");
         assert!(told.contains(&"dnsovertls mendpath0 no".to_owned()), "{told:?}");
+    }
+
+    /// Who moves to a network with IPv6 later must not have it go around a tunnel without, either.
+    #[test]
+    fn ipv6_goes_around_where_the_machine_has_it_and_the_tunnel_not() {
+        let route = |net: &str| Plan { routes: vec![net.parse().unwrap()], ..Plan::default() };
+        let v4 = BTreeSet::from([IpAddr::from([192, 0, 2, 7])]);
+        let both = BTreeSet::from([IpAddr::from([192, 0, 2, 7]), "2001:db8::7".parse().unwrap()]);
+        let without = Led { v6: false };
+        assert!(Plan::default().leak(&without, &v4).is_none());
+        assert!(Plan::default().leak(&without, &both).is_some());
+        assert!(Plan::default().leak(&Led { v6: true }, &both).is_none());
+        assert!(route("2001:db8::/32").leak(&without, &both).is_some());
+        for plan in [route("0.0.0.0/0"), Plan { kill_switch: true, ..Plan::default() }] {
+            assert!(plan.leak(&without, &both).is_none());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Keeps rules, routes and the device's addresses as they should be: in step with the machine's own
 //! addresses, and there although somebody takes them away.
 
-use std::{collections::BTreeSet, convert::Infallible, io, net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, io, net::IpAddr, time::Duration};
 
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::debug;
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     console::say,
+    failure::Failure,
     tun::links::{add_addresses, netlink},
 };
 
@@ -24,8 +25,8 @@ const THERE_AGAIN: &str =
 const LOST: &str = "something took rules, routes or addresses of the tunnel away, and they cannot be put back: \
                     packets may go around it";
 
-/// Looks again and again.
-pub(super) async fn follow(machine: &Machine) -> Infallible {
+/// Looks again and again, until packets of IPv6 go around a tunnel that carries none.
+pub(super) async fn follow(machine: &Machine) -> Failure {
     let mut wanted = None;
     let mut lost = false;
     let mut look = interval(LOOK);
@@ -33,6 +34,9 @@ pub(super) async fn follow(machine: &Machine) -> Infallible {
     loop {
         look.tick().await;
         let (Ok(have), Ok(mut laid)) = (own_addresses(), netlink(laid).await) else { continue };
+        if let Some(leak) = machine.leak(&have) {
+            return leak;
+        }
         let wanted = *wanted.get_or_insert(laid.steady);
         if laid.steady.lacks(wanted) {
             match put_back(machine, &have, wanted).await {
