@@ -278,8 +278,8 @@ impl<'a, G: Guard> Link<'a, G> {
 
     /// Hands over to the device what `take` lets through.
     fn hand_over(&mut self, take: impl FnOnce(&mut Incoming, units::Instant, &mut dyn FnMut(&[u8]))) {
-        let now = self.now();
-        let mut out = Passed { outbox: &mut self.outbox, guard: &mut self.guard, answers: Vec::new() };
+        let (now, most) = (self.now(), self.largest());
+        let mut out = Passed { outbox: &mut self.outbox, guard: &mut self.guard, answers: Vec::new(), most };
         take(&mut self.incoming, now, &mut |packet| out.take(packet));
         let answers = out.answers;
         self.device.write_all(&mut self.outbox);
@@ -334,12 +334,15 @@ struct Passed<'a, G> {
     outbox: &'a mut Outbox,
     guard: &'a mut G,
     answers: Vec<Vec<u8>>,
+    /// The largest packet that fits a datagram of this end.
+    most: usize,
 }
 
 impl<G: Guard> Passed<'_, G> {
     fn take(&mut self, packet: &[u8]) {
         match self.guard.judge(packet) {
-            Verdict::Pass => self.outbox.push(packet),
+            // What a SYN asks for leaves from here, and the other end knows what fits its own datagrams.
+            Verdict::Pass => _ = clamp_segments(self.outbox.push(packet), self.most),
             Verdict::Drop => {}
             Verdict::Answer(answer) => self.answers.push(answer),
         }
@@ -387,6 +390,25 @@ mod tests {
         packet.extend(port.to_be_bytes());
         packet.extend([0, 80, 0, 0, 0, 7, 0, 0, 0, 0, 0x50, 2, 1, 0, 0, 0, 0, 0]);
         packet
+    }
+
+    /// The other end of a path may have found out sooner that larger packets pass it.
+    #[tokio::test]
+    async fn a_syn_asks_for_segments_that_fit_the_datagrams_of_both_ends() {
+        let (client, stream, _server) = connected().await;
+        let tunnel = PacketTunnel::reserve(&Arc::new(Hub::new(client)), 1).unwrap().begin(stream);
+        let (device, other) = device();
+        let mut link = Link::new(tunnel, Coding::None, &device, All, SharedCounts::default());
+        let mut packet = syn(1);
+        // Four bytes of options: segments as large as they may be.
+        (packet[3], packet[32]) = (44, 0x60);
+        packet.extend([2, 4, 0xff, 0xff]);
+        let limit = link.largest();
+        let datagram = [&[0][..], &packet[..]].concat();
+        link.hand_over(|incoming, now, out| incoming.handle(&datagram, now, out));
+        let mut came = [0; 100];
+        assert_eq!(other.recv(&mut came).unwrap(), 44);
+        assert_eq!(usize::from(u16::from_be_bytes([came[42], came[43]])), limit - 40);
     }
 
     /// A copy that is due while the connection is full must not wake the link again and again.

@@ -66,8 +66,8 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Adds a packet.
-    pub(crate) fn push(&mut self, packet: &[u8]) {
+    /// Adds a packet, and returns it as it will be written.
+    pub(crate) fn push(&mut self, packet: &[u8]) -> &mut [u8] {
         if self.packets.len() == self.count {
             self.packets.push(Gathered::default());
         }
@@ -76,6 +76,7 @@ impl Outbox {
         gathered.extend([0; VIRTIO_NET_HDR_LEN]);
         gathered.extend(packet);
         self.count += 1;
+        &mut gathered[VIRTIO_NET_HDR_LEN..]
     }
 
     pub(crate) fn len(&self) -> usize {
