@@ -10,6 +10,8 @@ use crate::{
 /// Of packets that we make.
 const HOP_LIMIT: u8 = 64;
 const UDP_HEADER: usize = 8;
+/// Packets that every link carries whole, near enough.
+const SMALL: usize = 1_280;
 
 /// What an IP header says.
 pub(crate) struct Ip {
@@ -97,8 +99,16 @@ pub(crate) fn packet(ip: &Ip, parts: &[&[u8]]) -> Vec<u8> {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             out.extend([0x45, 0]);
             out.extend(((20 + length) as u16).to_be_bytes());
-            // Never fragmented, so that it needs no identification (RFC 6864).
-            out.extend([0, 0, 0x40, 0, HOP_LIMIT, ip.protocol, 0, 0]);
+            if 20 + length <= SMALL {
+                // Never fragmented, so that it needs no identification (RFC 6864).
+                out.extend([0, 0, 0x40, 0]);
+            } else {
+                // A gateway may have to cut it for the host that it forwards it to. Ports, length and
+                // checksum tell the pieces of different packets apart.
+                out.extend(identification(parts).to_be_bytes());
+                out.extend([0, 0]);
+            }
+            out.extend([HOP_LIMIT, ip.protocol, 0, 0]);
             out.extend(from.octets());
             out.extend(to.octets());
             let checksum = checksum::checksum(&out);
@@ -115,6 +125,12 @@ pub(crate) fn packet(ip: &Ip, parts: &[&[u8]]) -> Vec<u8> {
     }
     parts.iter().for_each(|part| out.extend(*part));
     out
+}
+
+/// Differs, mostly, where the first eight bytes do.
+fn identification(parts: &[&[u8]]) -> u16 {
+    let head = parts.iter().copied().flatten().take(UDP_HEADER);
+    head.fold(0, |id: u16, byte| id.wrapping_mul(31).wrapping_add((*byte).into()))
 }
 
 #[cfg(test)]
@@ -154,6 +170,23 @@ mod tests {
             PacketBuilder::ipv4(from, to, 64).icmpv4_echo_reply(id, seq).write(&mut theirs, &payload).unwrap();
             prop_assert_eq!(ours, theirs);
         }
+    }
+
+    /// Flags and identification of a packet.
+    fn cutting(packet: &[u8]) -> (u8, [u8; 2]) {
+        assert_eq!(checksum::checksum(&packet[..20]), 0);
+        (packet[6], [packet[4], packet[5]])
+    }
+
+    #[test]
+    fn large_packets_may_be_cut_by_who_forwards_them() {
+        let ends: std::net::SocketAddr = "192.0.2.1:1".parse().unwrap();
+        assert_eq!(cutting(&udp(ends, ends, &[1; 1_252]).unwrap()), (0x40, [0, 0]));
+        let [one, other] = [1, 2].map(|byte| cutting(&udp(ends, ends, &[byte; 1_253]).unwrap()));
+        assert_eq!((one.0, other.0), (0, 0));
+        assert_ne!(one.1, other.1);
+        let pings = [1, 2].map(|n| cutting(&echo_reply(ends.ip(), ends.ip(), 7, n, &[0; 2_000]).unwrap()));
+        assert!(pings[0] != pings[1] && pings[0].0 == 0);
     }
 
     #[test]
