@@ -38,13 +38,18 @@ fn cid(n: u64) -> ConnectionId {
 
 /// An Initial packet that authenticates and holds PING.
 fn initial(dcid: ConnectionId, token: &[u8]) -> Vec<u8> {
+    initial_of(dcid, token, 0, MIN_INITIAL_DATAGRAM)
+}
+
+/// The same with this number, in so many bytes.
+fn initial_of(dcid: ConnectionId, token: &[u8], number: u64, len: usize) -> Vec<u8> {
     let keys = crypto::initial_keys(&dcid, Side::Client);
     let mut packet = Vec::new();
     let header = LongHeader { kind: PacketKind::Initial, token, dcid, scid: cid(u64::MAX) };
-    let at = header.encode(0, 2, &mut packet);
+    let at = header.encode(number, 2, &mut packet);
     Frame::Ping.encode(&mut packet);
-    packet.resize(MIN_INITIAL_DATAGRAM - TAG_LEN, 0);
-    crypto::seal((&*keys.local.packet, &*keys.local.header), PathId::ZERO, 0, &mut packet, &at).unwrap();
+    packet.resize(len - TAG_LEN, 0);
+    crypto::seal((&*keys.local.packet, &*keys.local.header), PathId::ZERO, number, &mut packet, &at).unwrap();
     packet
 }
 
@@ -239,6 +244,30 @@ fn incoming(endpoint: &mut Endpoint, host: u64, data: &mut [u8]) -> Incoming {
     match endpoint.handle_datagram(Instant::ORIGIN, datagram, &mut Vec::new()) {
         Some(EndpointOutput::Incoming(incoming)) => *incoming,
         other => panic!("{other:?}"),
+    }
+}
+
+/// RFC 9000 section 14.1: also of a client that there is a connection for. It is the datagram that has to be
+/// large, whatever of it is the packet.
+#[test]
+fn a_connection_reads_no_initial_of_a_short_datagram_either() {
+    let mut endpoint = server(|config| config.address_validation = AddressValidation::Never);
+    let first = incoming(&mut endpoint, 1, &mut initial(cid(1), &[]));
+    let (_, mut connection) = endpoint.accept(Instant::ORIGIN, first).unwrap();
+    let before = connection.stats().packets_received;
+    let mut padded = initial_of(cid(1), &[], 3, 300);
+    padded.resize(MIN_INITIAL_DATAGRAM, 0);
+    let cases = [
+        (initial_of(cid(1), &[], 1, MIN_INITIAL_DATAGRAM - 1), 0),
+        (initial_of(cid(1), &[], 1, 300), 0),
+        (initial_of(cid(1), &[], 2, MIN_INITIAL_DATAGRAM), 1),
+        (padded, 2),
+    ];
+    for (mut data, read) in cases {
+        let len = data.len();
+        let datagram = Datagram { path: path(1), ecn: None, data: &mut data };
+        connection.handle_datagram(Instant::ORIGIN, datagram);
+        assert_eq!(connection.stats().packets_received - before, read, "{len} bytes");
     }
 }
 
