@@ -2,7 +2,7 @@
 
 use units::{Duration, Instant};
 
-use super::{Connection, ConnectionError, EndpointEvent, Event, event::EndpointEventKind, receive::Arrived};
+use super::{Connection, ConnectionError, EndpointEvent, Event, event::EndpointEventKind};
 use crate::path::{Path, probe::MAX_INTERVAL_ALONE};
 use crate::wire::{ConnectionClose, PathId, TransportError, TransportErrorCode, VarInt};
 
@@ -180,17 +180,10 @@ impl Connection {
         self.events.push_back(Event::Drained);
     }
 
-    /// A packet arrived while closing: answered at exponentially growing intervals (RFC 9000
-    /// section 10.2.1).
-    /// An authentic packet on this path. What it brings in bytes may be answered with as many more (RFC 9000
-    /// section 8.1).
-    pub(super) fn on_packet_while_closing(&mut self, id: PathId, arrived: &Arrived) {
+    /// An authentic packet arrived while closing: answered at exponentially growing intervals (RFC
+    /// 9000 section 10.2.1).
+    pub(super) fn on_packet_while_closing(&mut self) {
         let paths = self.closing_paths();
-        if let Some(path) = self.paths.get_mut(&id)
-            && path.network() == arrived.network
-        {
-            path.earn_budget(arrived.size);
-        }
         if let State::Closing(closing) = &mut self.state {
             closing.packets_since += 1;
             if closing.packets_since >= closing.next_answer {

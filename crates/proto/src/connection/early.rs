@@ -168,7 +168,7 @@ impl Connection {
             return;
         };
         if self.state.is_closed() {
-            return self.on_packet_while_closing(PathId::ZERO, &arrived);
+            return self.on_packet_while_closing();
         }
         self.on_authenticated(now, PathId::ZERO, arrived, super::migration::Located::Here);
         let phase = KeyPhase::Current;

@@ -114,13 +114,14 @@ impl Connection {
         }
     }
 
-    /// Nothing in a datagram could be read: it may be a stateless reset. If not, it still counts
-    /// for the amplification limit (RFC 9000 section 8.1).
+    /// Nothing in a datagram could be read, or was to be, since the connection is closing: it may be a
+    /// stateless reset. If not, it still counts for the amplification limit (RFC 9000 section 8.1).
     fn on_unreadable_datagram(&mut self, now: Instant, arrived: Arrived, end: Option<[u8; ResetToken::LEN]>) {
         if end.is_some_and(|end| self.cids.is_reset(&end)) {
             return self.on_stateless_reset(now);
         }
-        if let Some(path) = self.paths.of_handshake_mut()
+        let closing = if self.state.is_closed() { self.cids.path_of(&arrived.dcid) } else { None };
+        if let Some(path) = self.paths.get_mut(&closing.unwrap_or(PathId::ZERO))
             && !path.is_address_validated()
             && path.network() == arrived.network
         {
@@ -161,7 +162,7 @@ impl Connection {
             return;
         };
         if self.state.is_closed() {
-            return self.on_packet_while_closing(PathId::ZERO, &arrived);
+            return self.on_packet_while_closing();
         }
         if self.handshake.is_other_peer_cid(scid) {
             return;
@@ -225,7 +226,7 @@ impl Connection {
             if Frames::new(payload).any(|f| matches!(f, Ok(Frame::ConnectionClose(_)))) {
                 self.state = State::Draining { until: now };
             }
-            return self.on_packet_while_closing(id, &arrived);
+            return self.on_packet_while_closing();
         }
         if !self.paths.contains_key(&id) && !self.accept_path(now, id, arrived.network) {
             return;

@@ -702,3 +702,29 @@ fn a_flood_of_retire_prior_to_ends_the_connection() {
     );
     assert!(client.control.len() <= 64);
 }
+
+/// RFC 9000 section 8.1, also of a connection that only says goodbye any more.
+#[test]
+fn what_arrives_while_a_connection_closes_pays_for_the_answer() {
+    let (mut client, server) = connected_client();
+    client.handshake.confirm_for_test();
+    client.path_zero().distrust_address();
+    client.close(Instant::ORIGIN, 7u8.into(), &[b'x'; 1_000]);
+    let mut out = Vec::new();
+    assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_none(), "nobody has paid");
+    let here = client.paths[&PathId::ZERO].network();
+    let elsewhere = NetworkPath { remote: std::net::SocketAddr::from(([127, 0, 0, 1], 9)), ..here };
+    let mut stranger = packet(&client, &server, 0, &[0; 100]);
+    let datagram = crate::Datagram { path: elsewhere, ecn: None, data: &mut stranger };
+    client.handle_datagram(Instant::ORIGIN, datagram);
+    assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_none(), "nobody has paid here");
+    // The second answer is to two packets.
+    let mut paid = 0;
+    for number in 1..=2 {
+        let data = packet(&client, &server, number, &[0; 100]);
+        paid += data.len();
+        deliver(&mut client, data);
+    }
+    assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some());
+    assert!(paid < out.len() && out.len() <= 3 * paid, "{} bytes for {paid}", out.len());
+}
