@@ -728,3 +728,22 @@ fn what_arrives_while_a_connection_closes_pays_for_the_answer() {
     assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some());
     assert!(paid < out.len() && out.len() <= 3 * paid, "{} bytes for {paid}", out.len());
 }
+
+/// RFC 9000 section 8.1: ACKs take little, but may be owed again and again.
+#[test]
+fn acks_alone_stay_within_the_amplification_limit() {
+    let (mut client, server) = connected_client();
+    client.path_zero().distrust_address();
+    let ping = packet(&client, &server, 0, PING);
+    let limit = 3 * ping.len();
+    deliver(&mut client, ping);
+    let (mut out, mut sent) = (Vec::new(), 0);
+    for _ in 0..10 {
+        client.path_zero().received_mut().owe_again(Instant::ORIGIN);
+        while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {
+            sent += out.len();
+            out.clear();
+        }
+    }
+    assert!((1..=limit).contains(&sent), "{sent} bytes, and {limit} may be sent");
+}
