@@ -6,7 +6,7 @@ use units::{Duration, Instant};
 
 use super::*;
 use crate::{
-    ClientConfig, RepairConfig,
+    ClientConfig, DatagramOptions, RecoveryKind, RepairConfig,
     crypto::{Level, NewKeys, TlsSession},
     keys::{KeyPhase, OneRttKeys},
     policy::{Built, RecoveryAction, RecoveryKind, RecoveryPolicy, Scheme, UnackedView},
@@ -62,10 +62,14 @@ fn repair_of_one(number: u64, payload: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, TransportError> {
+    receive_at(client, Instant::ORIGIN, payload)
+}
+
+fn receive_at(client: &mut Connection, now: Instant, payload: &[u8]) -> Result<bool, TransportError> {
     let phase = KeyPhase::Current;
     let context =
         FrameContext { level: Level::OneRtt, path: PathId::ZERO, phase, rebuilt: false, elsewhere: None };
-    client.on_payload(Instant::ORIGIN, context, payload).map(|contents| contents.ack_eliciting)
+    client.on_payload(now, context, payload).map(|contents| contents.ack_eliciting)
 }
 
 #[test]
@@ -239,8 +243,12 @@ fn tls_peers() -> ([TlsSession; 2], OneRttKeys, OneRttKeys) {
 
 /// A client after the handshake, and its server's keys.
 fn connected_client() -> (Connection, OneRttKeys) {
+    connected_with(TransportConfig::default())
+}
+
+fn connected_with(transport: TransportConfig) -> (Connection, OneRttKeys) {
     let (_, keys, server) = tls_peers();
-    let mut client = client();
+    let mut client = client_with(transport);
     client.handshake.one_rtt = Some(Box::new(keys));
     client.handshake.complete_for_test();
     (client, server)
@@ -274,6 +282,24 @@ fn close_code(client: &mut Connection) -> Option<TransportErrorCode> {
 }
 
 const PING: &[u8] = &[1];
+
+/// An ACK of one packet of path 0.
+fn ack_of(number: u64) -> Vec<u8> {
+    let mut ack = Vec::new();
+    crate::wire::encode_ack(None, 0, None, core::iter::once(number..=number), 100, &mut ack);
+    ack
+}
+
+/// The server takes datagrams, and a stream of the client's.
+fn allow_data(client: &mut Connection) {
+    client.peer.max_datagram_frame_size = 1_200u16.into();
+    client.streams.set_peer_limits(&TransportParameters {
+        initial_max_data: 1_000_000u32.into(),
+        initial_max_stream_data_uni: 1_000_000u32.into(),
+        initial_max_streams_uni: 1u8.into(),
+        ..Default::default()
+    });
+}
 
 #[test]
 fn who_asks_for_a_probe_has_one_on_every_path_at_once() {
@@ -746,4 +772,30 @@ fn acks_alone_stay_within_the_amplification_limit() {
         }
     }
     assert!((1..=limit).contains(&sent), "{sent} bytes, and {limit} may be sent");
+}
+
+#[test]
+fn a_copy_of_stream_data_settles_no_datagram_beside_it() {
+    let (mut client, _) =
+        connected_with(TransportConfig { recovery: RecoveryKind::None, ..TransportConfig::default() });
+    allow_data(&mut client);
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, b"stream data").unwrap();
+    let call = DatagramOptions::new().within(std::time::Duration::from_millis(150));
+    client.send_datagram_with(Instant::ORIGIN, b"datagram".to_vec().into(), call).unwrap();
+    let mut out = Vec::new();
+    client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
+    let (original, packet) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+    assert!(packet.frames.timed && !packet.frames.streams.ranges.is_empty(), "one packet has both");
+    out.clear();
+    let copy = client.send_copy(Instant::ORIGIN, PathId::ZERO, original, PathId::ZERO, &mut out).unwrap();
+    let later = Instant::ORIGIN + Duration::from_millis(20);
+    let settled = |client: &Connection| {
+        let timed = client.stats().timed;
+        (timed.sent, timed.in_time, timed.mended, timed.late)
+    };
+    receive_at(&mut client, later, &ack_of(copy.number)).unwrap();
+    assert_eq!(settled(&client), (1, 0, 0, 0), "the copy had the stream's bytes alone");
+    receive_at(&mut client, later, &ack_of(original)).unwrap();
+    assert_eq!(settled(&client), (1, 1, 0, 0));
 }
