@@ -799,3 +799,34 @@ fn a_copy_of_stream_data_settles_no_datagram_beside_it() {
     receive_at(&mut client, later, &ack_of(original)).unwrap();
     assert_eq!(settled(&client), (1, 1, 0, 0));
 }
+
+/// docs/decisions/0003-recovered.md: what the peer has rebuilt is not sent again, and its path has
+/// lost it all the same.
+#[test]
+fn a_packet_that_the_peer_has_rebuilt_is_a_loss_to_its_path() {
+    let (recovery, controller) = (RecoveryKind::None, congestion::ControllerKind::NewReno);
+    let (mut client, _) =
+        connected_with(TransportConfig { recovery, controller, ..TransportConfig::default() });
+    allow_data(&mut client);
+    let id = client.open(Dir::Uni).unwrap();
+    assert_eq!(client.write(id, &[7; 4_000]), Ok(4_000));
+    let mut out = Vec::new();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {
+        out.clear();
+    }
+    let sent: Vec<u64> = client.paths[&PathId::ZERO].sent().iter().map(|(number, _)| number).collect();
+    let [first, .., last] = sent[..] else { panic!("{sent:?}") };
+    let overtaken: Vec<u64> = sent.iter().copied().filter(|number| last - number >= 3).collect();
+    assert_eq!(overtaken, [first]);
+    let before = client.paths()[0].clone();
+    let mut recovered = Vec::new();
+    crate::wire::encode_recovered(PathId::ZERO, Runs::new([first].into_iter()), &mut recovered);
+    receive(&mut client, &recovered).unwrap();
+    assert_eq!(client.stats().packets_rebuilt_by_peer, 1);
+    assert_eq!(client.paths()[0].in_flight, before.in_flight, "only its path's ACK takes it out of flight");
+    receive_at(&mut client, Instant::ORIGIN + Duration::from_millis(20), &ack_of(last)).unwrap();
+    let after = client.paths()[0].clone();
+    assert_eq!((after.packets_lost, client.stats().packets_mended), (1, 1));
+    assert!(after.window < before.window, "{} was {}", after.window, before.window);
+    assert_eq!(client.streams.sendable_bytes(), 0, "its data has arrived");
+}
