@@ -1,5 +1,5 @@
 //! Names in statistics are made of the glossary's words, so that one word means one thing
-//! everywhere.
+//! everywhere. And tests that a document names are there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,6 +56,36 @@ fn names_that_clashed_are_strange() {
     for old in ["packets_recovered", "peer_recovered", "repair_used", "packets_mended_here", "repair_sent"] {
         assert!(!is_made_of(old, &words), "{old}");
     }
+}
+
+/// Whoever renames a test that stands beside a limit, or leaves it out, is told. Names of other
+/// things have fewer underscores.
+#[test]
+fn the_tests_beside_the_limits_are_there() {
+    let text = fs::read_to_string(root().join("docs/security.md")).expect("the document");
+    let is_test = |name: &String| {
+        let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        plain && name.matches('_').count() >= 3
+    };
+    let mut named: BTreeSet<String> = text.lines().flat_map(in_code_type).filter(is_test).collect();
+    assert!(named.len() > 100, "{named:?}");
+    let regressions = root().join("crates/testkit/regressions");
+    named.retain(|name| !regressions.join(format!("{name}.scenario")).exists());
+    let is_source = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "rs");
+    for file in sources(&root().join("crates")).into_iter().filter(is_source) {
+        let text = fs::read_to_string(&file).expect("a source");
+        for name in text.lines().filter_map(function) {
+            named.remove(name);
+        }
+    }
+    assert!(named.is_empty(), "docs/security.md names tests that are not there: {named:?}");
+}
+
+/// The name of the function that this line begins.
+fn function(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    line.strip_prefix("fn ")?.split('(').next()
 }
 
 /// The words of statistics: in code type after a term, and in the first column of the table.
