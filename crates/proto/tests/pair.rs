@@ -173,6 +173,27 @@ fn silence_times_out() {
     }
 }
 
+/// RFC 9000 section 10.1: what we send ourselves into a silence, again and again, is no sign of life.
+#[test]
+fn probes_that_nobody_answers_do_not_put_the_end_off() {
+    let mut pair = Pair::new(TransportConfig {
+        max_idle_timeout: Duration::from_secs(3).into(),
+        ..TransportConfig::default()
+    });
+    pair.connect();
+    pair.lose = Box::new(|_, _| true);
+    let before = pair.client().stats().packets_sent;
+    let id = pair.client().open(Dir::Uni).unwrap();
+    pair.client().write(id, b"question").unwrap();
+    pair.run(Duration::from_millis(2_500));
+    assert!(!pair.client().is_closed());
+    let sent = pair.client().stats().packets_sent - before;
+    assert!(sent > 5, "it asks again and again: {sent} packets");
+    pair.run(Duration::from_millis(700));
+    let lost = |e: &Event| matches!(e, Event::ConnectionLost(ConnectionError::TimedOut));
+    assert!(pair.client.events.iter().any(lost), "{:?}", pair.client.events);
+}
+
 #[test]
 fn keep_alive_keeps_an_idle_connection() {
     let mut pair = Pair::new(TransportConfig {
