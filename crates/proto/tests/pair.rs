@@ -6,7 +6,7 @@ mod common;
 use common::{Pair, SERVER, addr};
 use mendpath_proto::{
     ConnectionError, DatagramOptions, Dir, Event, NetworkPath, PathEvent, PathId, PathState, PathStatus,
-    RecoveryKind, RepairConfig, StreamEvent, TransportConfig,
+    RecoveryKind, RepairConfig, StreamEvent, TransportConfig, WriteError,
 };
 use units::{Duration, Instant};
 
@@ -299,6 +299,31 @@ fn copies_leave_together() {
     }
     // The first packet has the credit for the answer besides, and so has its copy.
     assert_eq!((batches, pair.client().stats().copies_sent - before), (vec![6, 6], 6));
+}
+
+/// Then there is more data, and only our own memory keeps it from being handed over: no window is spare.
+#[test]
+fn nothing_is_repeated_while_a_writer_waits_for_room() {
+    for waits in [false, true] {
+        let repair = RepairConfig { accept: false, ..RepairConfig::default() };
+        let (recovery, send_buffer) = (RecoveryKind::Fuso, 8_000);
+        let mut pair =
+            Pair::new(TransportConfig { recovery, repair, send_buffer, ..TransportConfig::default() });
+        pair.connect();
+        pair.transfer(100_000, Duration::from_secs(5));
+        pair.run(Duration::from_secs(1));
+        let before = pair.client().stats();
+        let stream = pair.client().open(Dir::Bi).unwrap();
+        assert_eq!(pair.client().write(stream, &[1; 8_000]), Ok(8_000));
+        if waits {
+            assert_eq!(pair.client().write(stream, b"more"), Err(WriteError::Blocked));
+        }
+        let now = pair.now;
+        while pair.client().poll_transmit(now, 1, &mut Vec::new()).is_some() {}
+        let after = pair.client().stats();
+        assert!(after.packets_sent - before.packets_sent >= 6, "what was written has left");
+        assert_eq!(after.copies_sent > before.copies_sent, !waits, "{} copies", after.copies_sent);
+    }
 }
 
 #[test]
