@@ -3,10 +3,12 @@
 
 mod common;
 
-use common::{Pair, SERVER, addr};
+use std::sync::Arc;
+
+use common::{Pair, SERVER, addr, tls};
 use mendpath_proto::{
-    ConnectionError, DatagramOptions, Dir, Event, NetworkPath, PathEvent, PathId, PathState, PathStatus,
-    RecoveryKind, RepairConfig, StreamEvent, TransportConfig, WriteError,
+    ClientConfig, ConnectionError, DatagramOptions, Dir, Event, NetworkPath, PathEvent, PathId, PathState,
+    PathStatus, RecoveryKind, RepairConfig, ServerConfig, StreamEvent, TransportConfig, WriteError,
 };
 use units::{Duration, Instant};
 
@@ -194,6 +196,26 @@ fn probes_that_nobody_answers_do_not_put_the_end_off() {
     assert!(pair.client.events.iter().any(lost), "{:?}", pair.client.events);
 }
 
+/// RFC 9000 section 10.1: whoever has declared it; zero is none.
+#[test]
+fn the_shorter_idle_timeout_counts_for_both() {
+    for seconds in [[3, 30], [30, 3], [0, 3], [3, 0]] {
+        let [client, server] = seconds.map(|seconds| TransportConfig {
+            max_idle_timeout: Duration::from_secs(seconds).into(),
+            ..TransportConfig::default()
+        });
+        let (client_tls, server_tls) = tls();
+        let client = ClientConfig::new(Arc::new(client_tls), client);
+        let server = ServerConfig { max_connections: 1, ..ServerConfig::new(Arc::new(server_tls), server) };
+        let mut pair = Pair::with(&client, server);
+        pair.connect();
+        pair.run(Duration::from_millis(2_500));
+        assert!(!pair.client().is_closed() && !pair.server().is_closed(), "{seconds:?}");
+        pair.run(Duration::from_millis(1_500));
+        assert!(pair.client().is_closed() && pair.server().is_closed(), "{seconds:?}");
+    }
+}
+
 #[test]
 fn keep_alive_keeps_an_idle_connection() {
     let mut pair = Pair::new(TransportConfig {
@@ -301,7 +323,8 @@ fn copies_leave_together() {
     assert_eq!((batches, pair.client().stats().copies_sent - before), (vec![6, 6], 6));
 }
 
-/// Then there is more data, and only our own memory keeps it from being handed over: no window is spare.
+/// Then there is more data, and only our own memory keeps it from being handed over: no window is
+/// spare.
 #[test]
 fn nothing_is_repeated_while_a_writer_waits_for_room() {
     for waits in [false, true] {
