@@ -247,8 +247,8 @@ fn incoming(endpoint: &mut Endpoint, host: u64, data: &mut [u8]) -> Incoming {
     }
 }
 
-/// RFC 9000 section 14.1: also of a client that there is a connection for. It is the datagram that has to be
-/// large, whatever of it is the packet.
+/// RFC 9000 section 14.1: also of a client that there is a connection for. It is the datagram that has
+/// to be large, whatever of it is the packet.
 #[test]
 fn a_connection_reads_no_initial_of_a_short_datagram_either() {
     let mut endpoint = server(|config| config.address_validation = AddressValidation::Never);
@@ -268,6 +268,22 @@ fn a_connection_reads_no_initial_of_a_short_datagram_either() {
         let datagram = Datagram { path: path(1), ecn: None, data: &mut data };
         connection.handle_datagram(Instant::ORIGIN, datagram);
         assert_eq!(connection.stats().packets_received - before, read, "{len} bytes");
+    }
+}
+
+/// RFC 9000 section 9: addresses do not change before the handshake is confirmed. Else packets from
+/// anywhere would pay for what goes to where the first one said it came from.
+#[test]
+fn a_connection_reads_no_initial_from_elsewhere() {
+    let mut endpoint = server(|config| config.address_validation = AddressValidation::Never);
+    let first = incoming(&mut endpoint, 1, &mut initial(cid(1), &[]));
+    let (_, mut connection) = endpoint.accept(Instant::ORIGIN, first).unwrap();
+    let before = connection.stats().packets_received;
+    for (host, read) in [(2, 0), (1, 1)] {
+        let mut data = initial_of(cid(1), &[], 1, MIN_INITIAL_DATAGRAM);
+        let datagram = Datagram { path: path(host), ecn: None, data: &mut data };
+        connection.handle_datagram(Instant::ORIGIN, datagram);
+        assert_eq!(connection.stats().packets_received - before, read, "from host {host}");
     }
 }
 
