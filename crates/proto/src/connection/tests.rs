@@ -830,3 +830,23 @@ fn a_packet_that_the_peer_has_rebuilt_is_a_loss_to_its_path() {
     assert!(after.window < before.window, "{} was {}", after.window, before.window);
     assert_eq!(client.streams.sendable_bytes(), 0, "its data has arrived");
 }
+
+/// It left some time ago, for a path that has lost it: what it says of paths is old news.
+#[test]
+fn a_rebuilt_packet_acknowledges_nothing_and_asks_nothing() {
+    let (mut client, _) = connected_client();
+    client.path_zero().ask_for_probe();
+    client.poll_transmit(Instant::ORIGIN, 1, &mut Vec::new()).unwrap();
+    let (number, _) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+    let mut payload = ack_of(number);
+    payload.push(0x1a); // PATH_CHALLENGE
+    payload.extend_from_slice(&[7; 8]);
+    receive(&mut client, &repair_of_one(5, &payload)).unwrap();
+    assert_eq!(client.stats().packets_rebuilt, 1);
+    assert!(client.paths.sent_packet(PathId::ZERO, number).is_some(), "it is not acknowledged");
+    assert!(!client.path_zero().owes_validation());
+    // In a packet that has arrived it counts.
+    receive(&mut client, &payload).unwrap();
+    assert!(client.paths.sent_packet(PathId::ZERO, number).is_none());
+    assert!(client.path_zero().owes_validation());
+}
