@@ -383,6 +383,26 @@ fn forgeries_are_counted_up_to_the_limit_of_the_aead() {
     assert_eq!(close_code(&mut client), Some(TransportErrorCode::AEAD_LIMIT_REACHED));
 }
 
+/// RFC 9000 section 17.3.1: which is known once the packet has authenticated, and not before.
+#[test]
+fn reserved_bits_that_are_set_end_the_connection() {
+    let (mut client, server) = connected_client();
+    let dcid = client.cids.local(PathId::ZERO, 0).unwrap().cid;
+    let mut data = Vec::new();
+    let header = crate::wire::ShortHeader { dcid, spin: false, key_phase: server.bit() };
+    let at = header.encode(0, 2, &mut data);
+    data[0] |= 0x18;
+    data.extend_from_slice(PING);
+    data.resize(data.len() + 8, 0);
+    crate::crypto::seal(server.local(), PathId::ZERO, 0, &mut data, &at).unwrap();
+    let mut forged = data.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    deliver(&mut client, forged);
+    assert_eq!(close_code(&mut client), None, "anybody may have set them");
+    deliver(&mut client, data);
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::PROTOCOL_VIOLATION));
+}
+
 #[test]
 fn two_updates_without_an_ack_between_them_close() {
     let (mut client, mut server) = connected_client();
