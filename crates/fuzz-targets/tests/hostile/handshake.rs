@@ -219,6 +219,11 @@ fn frames_in_the_wrong_packet_end_the_connection() {
     siege.send(&frames([Frame::HandshakeDone]));
     siege.hear();
     siege.assert_closed_with(TransportErrorCode::PROTOCOL_VIOLATION);
+    drop(siege);
+    let mut siege = Siege::of_server(&config());
+    siege.send(&frames([Frame::NewToken(proto::wire::NewToken { token: b"from a client" })]));
+    siege.hear();
+    siege.assert_closed_with(TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
 /// Packets that do not authenticate, to a connection id that is known: nothing is answered, nothing
