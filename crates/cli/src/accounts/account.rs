@@ -94,7 +94,13 @@ impl Account {
     /// Without limits, for tests of what clients do.
     #[cfg(test)]
     pub(crate) fn unlimited() -> Arc<Self> {
-        Self::new(&tests::record(Terms::default()))
+        Self::on(Terms::default())
+    }
+
+    /// On these terms, for the same.
+    #[cfg(test)]
+    pub(crate) fn on(terms: Terms) -> Arc<Self> {
+        Self::new(&tests::record(terms))
     }
 
     /// Its id.

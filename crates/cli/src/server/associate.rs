@@ -326,7 +326,7 @@ impl Peers {
 mod tests {
     use super::*;
     use crate::{
-        accounts::Account,
+        accounts::{Account, Terms, Usage},
         association::held_for_tests,
         destination::DestinationPolicy::{self, *},
         protocol::RESOLVER,
@@ -334,8 +334,12 @@ mod tests {
     };
 
     fn peers(policy: DestinationPolicy) -> Peers {
+        peers_of(policy, Account::unlimited())
+    }
+
+    fn peers_of(policy: DestinationPolicy, account: Arc<Account>) -> Peers {
         let shared = Arc::new(test_shared(policy));
-        let allowance = Arc::new(shared.means.allowance(Account::unlimited()));
+        let allowance = Arc::new(shared.means.allowance(account));
         Peers::new(&shared, &allowance)
     }
 
@@ -363,6 +367,18 @@ mod tests {
         let public = "1.1.1.1:53";
         assert_eq!(route(&mut peers, public), Some(public.parse().unwrap()));
         assert!(peers.spoken_to.contains_key(&"1.1.1.1".parse().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn an_account_speaks_to_whom_it_may_and_its_packets_count() {
+        let allow = vec!["10.0.0.0/24".parse().unwrap()];
+        let account = Account::on(Terms { allow, ..Terms::default() });
+        let mut peers = peers_of(AllowPrivate, account.clone());
+        assert!(route(&mut peers, "10.0.0.1:53").is_some());
+        assert_eq!(route(&mut peers, "10.0.1.1:53"), None);
+        assert_eq!(peers.name_of("10.0.1.1:53".parse().unwrap()), None, "nor may it answer");
+        assert!(peers.pays(Direction::Up, &[0; 4]) && peers.pays(Direction::Down, &[0; 6]));
+        assert_eq!(account.usage(), Usage { up: 4, down: 6 });
     }
 
     /// The name server is the server's own, and often on this very machine.

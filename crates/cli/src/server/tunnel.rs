@@ -366,7 +366,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        accounts::Account,
+        accounts::{Account, Terms, Usage},
         destination::DestinationPolicy::{self, *},
         server::test_shared,
     };
@@ -382,9 +382,13 @@ mod tests {
     }
 
     fn member(tunnels: &Arc<Tunnels>, policy: DestinationPolicy) -> (Member, Seat) {
+        member_of(tunnels, policy, Account::unlimited())
+    }
+
+    fn member_of(tunnels: &Arc<Tunnels>, policy: DestinationPolicy, account: Arc<Account>) -> (Member, Seat) {
         let (seat, _) = tunnels.enter(name(1), 0).unwrap();
         let shared = Arc::new(test_shared(policy));
-        let allowance = Arc::new(shared.means.allowance(Account::unlimited()));
+        let allowance = Arc::new(shared.means.allowance(account));
         let (v4, v6) = (seat.lease.v4.into(), seat.lease.v6.into());
         (Member { v4, v6, shared, tunnels: tunnels.clone(), allowance, checked: BTreeMap::new() }, seat)
     }
@@ -459,6 +463,20 @@ mod tests {
             strict.judge(&packet(from, &to));
             assert!(strict.checked.len() <= MOST_CHECKED);
         }
+    }
+
+    #[tokio::test]
+    async fn packets_of_an_account_go_where_it_may_and_count() {
+        let (tunnels, _other) = tunnels();
+        let allow = vec!["10.0.0.0/24".parse().unwrap()];
+        let account = Account::on(Terms { allow, ..Terms::default() });
+        let (mut member, _seat) = member_of(&tunnels, AllowPrivate, account.clone());
+        let from = member.v4;
+        assert!(matches!(member.judge(&packet(from, "10.0.0.1")), Verdict::Pass));
+        assert!(matches!(member.judge(&packet(from, "10.0.1.1")), Verdict::Answer(_)));
+        assert_eq!(dropped(&tunnels, "forbidden"), 1);
+        assert!(member.may_leave(&packet("10.0.0.1".parse().unwrap(), "198.19.0.1")));
+        assert_eq!(account.usage(), Usage { up: 20, down: 20 });
     }
 
     #[tokio::test]
