@@ -431,3 +431,42 @@ impl Connection {
         (pto_base * (1 << pto_count.min(16))).min(MAX_HANDSHAKE_PROBE_INTERVAL.max(pto_base))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::client, *};
+
+    /// RFC 9000 section 7.3: who puts other connection ids into the first packets, which anybody can, is
+    /// found out by what TLS has authenticated.
+    #[test]
+    fn connection_ids_must_be_those_of_the_first_packets() {
+        let mut client = client();
+        let cid = |n: u8| ConnectionId::new(&[n; 8]);
+        client.handshake.set_peer_cid(cid(5).unwrap());
+        let original = client.handshake.first.as_ref().map(|first| first.original_cid);
+        let direct = TransportParameters {
+            original_destination_connection_id: original,
+            initial_source_connection_id: cid(5),
+            ..TransportParameters::default()
+        };
+        let retried = TransportParameters { retry_source_connection_id: cid(6), ..direct.clone() };
+        let others = [
+            TransportParameters { original_destination_connection_id: cid(9), ..direct.clone() },
+            TransportParameters { original_destination_connection_id: None, ..direct.clone() },
+            TransportParameters { initial_source_connection_id: cid(9), ..direct.clone() },
+            TransportParameters { initial_source_connection_id: None, ..direct.clone() },
+            TransportParameters { retry_source_connection_id: cid(9), ..direct.clone() },
+        ];
+        client.authenticate_cids(&direct).unwrap();
+        for other in others.iter().chain([&retried]) {
+            let error = client.authenticate_cids(other).unwrap_err();
+            assert_eq!(error.code, TransportErrorCode::TRANSPORT_PARAMETER_ERROR, "{other:?}");
+        }
+        // After a Retry that one has to be owned up to as well.
+        client.handshake.first.as_mut().unwrap().retry_cid = cid(6);
+        client.authenticate_cids(&retried).unwrap();
+        for other in others.iter().chain([&direct]) {
+            assert!(client.authenticate_cids(other).is_err(), "{other:?}");
+        }
+    }
+}
