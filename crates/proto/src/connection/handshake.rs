@@ -436,8 +436,8 @@ impl Connection {
 mod tests {
     use super::{super::tests::client, *};
 
-    /// RFC 9000 section 7.3: who puts other connection ids into the first packets, which anybody can, is
-    /// found out by what TLS has authenticated.
+    /// RFC 9000 section 7.3: who puts other connection ids into the first packets, which anybody can,
+    /// is found out by what TLS has authenticated.
     #[test]
     fn connection_ids_must_be_those_of_the_first_packets() {
         let mut client = client();

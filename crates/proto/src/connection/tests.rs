@@ -614,6 +614,18 @@ fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
+/// draft-ietf-quic-multipath-21 section 4: MAX_PATH_ID only ever raises the limit.
+#[test]
+fn no_fewer_paths_are_allowed_than_at_first() {
+    use crate::wire::{Frame, MaxPathId};
+    let mut client = client();
+    client.peer.initial_max_path_id = Some(PathId(7));
+    let allowed = |maximum| encoded(Frame::MaxPathId(MaxPathId { maximum: PathId(maximum) }));
+    receive(&mut client, &allowed(7)).unwrap();
+    let error = receive(&mut client, &allowed(6)).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
+}
+
 /// Hundreds of such frames fit a packet: what they ask for was issued when there was a reason.
 #[test]
 fn who_asks_for_connection_ids_has_nothing_made_for_him() {
