@@ -22,7 +22,7 @@ fn stream(number: u64, offset: u64, data: &[u8], out: &mut Vec<u8>) {
 }
 
 /// 64 KiB of stream data in pieces, datagrams, source and repair symbols, handshake bytes with
-/// holes, packets of other paths.
+/// holes.
 #[test]
 fn everything_that_a_stranger_sends_takes_little() {
     let mut siege = siege();
@@ -63,6 +63,23 @@ fn one_stream_and_64_kib_are_all_that_a_stranger_has() {
     let mut siege = siege();
     siege.flood(65, |n, out| stream(0, 2 * n + 1, &[7], out));
     siege.assert_closed_with(TransportErrorCode::INTERNAL_ERROR);
+}
+
+/// It knows connection ids for others, and what it sends to them is as if it had never come.
+#[test]
+fn a_stranger_has_one_path() {
+    let mut siege = siege();
+    let (now, ping) = (siege.now(), frames([Frame::Ping]));
+    let second = fuzz_targets::pair::network(1_001, false);
+    let path = siege.attacker().open_path(now, second).expect("an id is left");
+    siege.send_on(path, 1_001, &ping);
+    siege.hear();
+    siege.assert_open();
+    assert_eq!(siege.victim().paths().len(), 1);
+    siege.victim().admit();
+    siege.send_on(path, 1_001, &ping);
+    siege.hear();
+    assert_eq!(siege.victim().paths().len(), 2, "once it is let in");
 }
 
 /// Let in, the same client may do what the configuration allows, in spite of what its transport
