@@ -175,6 +175,20 @@ fn one_reduction_per_recovery_period() {
     }
 }
 
+/// It is no loss that might be chance, or spurious.
+#[test]
+fn a_mark_reduces_every_window_for_good() {
+    for kind in ControllerKind::ALL {
+        let mut controller = kind.build(&Config::default());
+        let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+        controller.on_ecn_ce(at(100), at(50));
+        let reduced = controller.window();
+        assert!(reduced < Config::default().initial_window(), "{kind}");
+        controller.on_spurious_loss(at(120));
+        assert_eq!(controller.window(), reduced, "{kind}");
+    }
+}
+
 #[test]
 fn acks_never_lower_the_window_and_more_bytes_never_give_less() {
     for kind in ControllerKind::ALL {
