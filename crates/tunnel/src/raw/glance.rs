@@ -83,7 +83,8 @@ pub fn prohibited(bytes: &[u8], router: IpAddr) -> Option<Vec<u8>> {
         IpAddr::V6(ip) => ip.is_multicast(),
     };
     let fits = packet.source.is_ipv4() == router.is_ipv4();
-    (fits && !is_error && !is_for_many).then(|| replies::unreachable(bytes, &packet, Refusal::Prohibited, router))
+    (fits && !is_error && !is_for_many)
+        .then(|| replies::unreachable(bytes, &packet, Refusal::Prohibited, router))
 }
 
 /// One direction of a conversation.
