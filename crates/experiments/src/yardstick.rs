@@ -70,7 +70,7 @@ fn flow(n: u32) -> Measured {
     let spread = u64::from(n.wrapping_mul(2_654_435_761) >> 12);
     Measured {
         flow: FlowId(n),
-        request: (n % 5 == 0).then_some(FlowId(n)),
+        request: n.is_multiple_of(5).then_some(FlowId(n)),
         bytes: 1 + 8 * spread,
         started: at(n),
         time: (n % 31 != 7).then(|| Duration::from_micros(20_000 + spread)),

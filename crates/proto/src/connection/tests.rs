@@ -6,7 +6,7 @@ use units::{Duration, Instant};
 
 use super::*;
 use crate::{
-    ClientConfig, DatagramOptions, RecoveryKind, RepairConfig,
+    ClientConfig, DatagramOptions, RepairConfig,
     crypto::{Level, NewKeys, TlsSession},
     keys::{KeyPhase, OneRttKeys},
     policy::{Built, RecoveryAction, RecoveryKind, RecoveryPolicy, Scheme, UnackedView},
