@@ -75,8 +75,8 @@ pub(super) struct Tcp {
     hosts: Arc<Hosts>,
 }
 
-/// One of all seats, and what its host may have of them.
-type Seated = (OwnedSemaphorePermit, Seat<Host>);
+/// What its host may have of all seats, and one of them: who waits for that finds the other given back.
+type Seated = (Seat<Host>, OwnedSemaphorePermit);
 
 impl Tcp {
     pub(super) fn new(
@@ -129,7 +129,7 @@ impl Tcp {
             let (tcp, from) = self.listener.accept().await?;
             let from = canonical(from);
             if let Some(of_host) = self.hosts.take(from) {
-                return Ok((tcp, from, (seat, of_host)));
+                return Ok((tcp, from, (of_host, seat)));
             }
         }
     }
