@@ -250,9 +250,9 @@ impl Collector for Scrape {
         let help = "Connections, by transport";
         let open = [([("transport", "quic")], self.http3 as f64), ([("transport", "tcp")], self.tcp as f64)];
         Metric { name: "web_connections", help }.gauges(open, encoder)?;
-        let help = "QUIC connections refused because there were too many";
+        let help = "QUIC connections refused because there were too many, of all or of their host";
         Metric { name: "web_refused", help }.counter(self.door.refused, encoder)?;
-        let help = "Connections refused since their host had its share";
+        let help = "Connections refused or closed since their host had its share";
         let crowded = self.crowded.map(|(transport, count)| ([("transport", transport)], count));
         Metric { name: "web_crowded", help }.counters(crowded, encoder)?;
         encode_workers(&self.workers, self.door.misdirected, encoder)?;
