@@ -239,7 +239,7 @@ fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// What root makes in the directory of a server that is another user, as the packaged one is,
 /// belongs to that user: the server has to read it. Root that may not give it away keeps it.
-fn hand_over(file: &fs::File, path: &Path) {
+pub(crate) fn hand_over(file: &fs::File, path: &Path) {
     let directory = path.parent().and_then(|directory| fs::metadata(directory).ok());
     if let Some(owner) = directory
         && getuid().is_root()

@@ -17,6 +17,7 @@ use units::{BitRate, Bytes};
 use super::{AccountId, Name, Record, Terms, Usage, now};
 use crate::{
     failure::{Failure, io_reason},
+    identity::hand_over,
     target::Target,
 };
 
@@ -427,8 +428,17 @@ fn reason(error: &rusqlite::Error) -> String {
 
 /// Makes sure that there is a file which only its user may read, and returns its mode.
 fn private_file(path: &Path) -> io::Result<u32> {
-    let file =
-        fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    // What is new is not at the end of a link: what root made there would not be its user's to get.
+    let file = match options.clone().create_new(true).open(path) {
+        Ok(file) => {
+            hand_over(&file, path);
+            file
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(path)?,
+        Err(error) => return Err(error),
+    };
     Ok(file.metadata()?.permissions().mode())
 }
 
@@ -564,5 +574,18 @@ mod tests {
         fs::remove_file(&path).unwrap();
         Store::open(dir.path()).unwrap().database.pragma_update(None, "user_version", 9).unwrap();
         assert!(error().contains("a later version of mendpath made it"), "{}", error());
+    }
+
+    #[test]
+    fn what_root_makes_belongs_to_the_server() {
+        use std::os::unix::fs::{MetadataExt as _, chown};
+        let (dir, owner) = (tempfile::tempdir().unwrap(), (61_234, 61_235));
+        // Others than root cannot make such a directory.
+        if chown(dir.path(), Some(owner.0), Some(owner.1)).is_err() {
+            return;
+        }
+        Store::open(dir.path()).unwrap();
+        let made = fs::metadata(dir.path().join(STORE_FILE)).unwrap();
+        assert_eq!((made.uid(), made.gid(), made.mode() & 0o777), (owner.0, owner.1, 0o600));
     }
 }
