@@ -209,8 +209,11 @@ impl Summary {
     /// Completion times are of the flows that finished. Where some did not, and the plan does not ask how
     /// many, that is said all the same.
     fn add_unfinished(&mut self, plan: &Plan, point: &Point, here: &[&Row], scheme: &str) {
-        let is_of_finished =
-            |metric: &MetricUse| metric.name.starts_with("fct_") || metric.name.starts_with("throughput_");
+        let is_of_finished = |metric: &MetricUse| {
+            let is_time = metric.name.starts_with("fct_") || metric.name.starts_with("throughput_");
+            // Of the background it says nothing.
+            is_time && metric.class.is_some()
+        };
         let says_so = plan.metrics.iter().any(|metric| metric.name == UNFINISHED);
         let shares: Vec<f64> =
             here.iter().filter(|row| row.scheme == scheme).map(|row| row.unfinished).collect();
