@@ -257,7 +257,11 @@ pub(crate) struct NativeCampaign {
 impl NativeCampaign {
     /// The numbers of the runs that are not kept yet.
     fn left(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
-        py.detach(|| self.campaign.left()).map_err(failed)
+        // Versions of rows are worked out for it, and with them what parts do.
+        self.report.begin();
+        let left = py.detach(|| self.campaign.left());
+        self.report.raised(py)?;
+        left.map_err(failed)
     }
 
     /// Does these runs, and answers with their rows as texts and the packet-hops of all.

@@ -220,6 +220,12 @@ def test_what_finished_before_is_kept(tmp_path):
     assert len(sim.run(ours, seeds=2, out=tmp_path)) == 2
 
 
+def test_what_a_class_raises_while_versions_are_worked_out_is_told():
+    ours = plan(broken((sim.LossModel, "lose"), error=ValueError("no")), replaced={"loss = 0.05": 'model = "Broken"'})
+    with pytest.raises(sim.PartError, match="Broken.lose"):
+        ours._native.campaign(1, None).left()
+
+
 def test_rows_of_a_class_that_changed_are_not_reused():
     def of(limit):
         class Every(sim.LossModel):
