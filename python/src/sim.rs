@@ -336,10 +336,14 @@ fn watched(
             news.notify_all();
             rows
         });
-        let tell = || {
-            Python::attach(|py| {
+        let tell = |over: bool| {
+            Python::attach(|py| -> PyResult<()> {
                 py.check_signals()?;
-                look.call1(py, (done.load(Ordering::Relaxed), runs.load(Ordering::Relaxed)))
+                let (done, runs) = (done.load(Ordering::Relaxed), runs.load(Ordering::Relaxed));
+                if runs == 0 && !over {
+                    return Ok(()); // it is not known yet what is left
+                }
+                look.call1(py, (done, runs)).map(drop)
             })
         };
         let mut raised = None;
@@ -350,7 +354,7 @@ fn watched(
             // A run that panics says nothing; its thread is over all the same.
             over = *waited.unwrap_or_else(PoisonError::into_inner).0 || work.is_finished();
             if raised.is_none()
-                && let Err(error) = tell()
+                && let Err(error) = tell(over)
             {
                 stop.store(true, Ordering::Relaxed);
                 report.stop();

@@ -3,6 +3,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 import traceback
 
 import pytest
@@ -224,6 +225,19 @@ def test_what_a_class_raises_while_versions_are_worked_out_is_told():
     ours = plan(broken((sim.LossModel, "lose"), error=ValueError("no")), replaced={"loss = 0.05": 'model = "Broken"'})
     with pytest.raises(sim.PartError, match="Broken.lose"):
         ours._native.campaign(1, None).left()
+
+
+def test_progress_is_told_once_it_is_known_how_many_runs_there_are():
+    class Slow(sim.LossModel):
+        def lose(self, packet):
+            if packet.index == 0:
+                time.sleep(0.15)
+            return False
+
+    seen = []
+    ours = plan(Slow, replaced={"loss = 0.05": 'model = "Slow"'})
+    whole = sim.run(ours, seeds=1, progress=lambda done, runs: seen.append(runs))
+    assert set(seen) == {len(whole)}
 
 
 def test_rows_of_a_class_that_changed_are_not_reused():
