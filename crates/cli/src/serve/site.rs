@@ -1,7 +1,6 @@
 //! What is answered, whatever the protocol.
 
 use std::{
-    cell::RefCell,
     convert::Infallible,
     error::Error,
     future::Future,
@@ -10,7 +9,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
@@ -181,7 +179,7 @@ where
 {
     let fields = response.headers_mut();
     if !fields.contains_key(DATE)
-        && let Some(date) = date(now())
+        && let Ok(date) = HeaderValue::try_from(httpdate::fmt_http_date(now()))
     {
         fields.insert(DATE, date);
     }
@@ -195,22 +193,6 @@ where
     response.map(|body| {
         // Not every protocol's server leaves it out by itself.
         Logged::new((!bodiless).then_some(body), status, entry).boxed_unsync()
-    })
-}
-
-/// The date as responses say it (RFC 9110 section 5.6.7): once made, it does for its second.
-fn date(now: SystemTime) -> Option<HeaderValue> {
-    thread_local! {
-        static SAID: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) };
-    }
-    let second = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
-    SAID.with_borrow_mut(|said| match said {
-        Some((at, date)) if *at == second => Some(date.clone()),
-        _ => {
-            let date = HeaderValue::try_from(httpdate::fmt_http_date(now)).ok()?;
-            *said = Some((second, date.clone()));
-            Some(date)
-        }
     })
 }
 
@@ -274,25 +256,5 @@ impl Future for Answered {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.as_mut().poll(cx).map(Ok)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_date_is_that_of_its_second() {
-        for (millis, said) in [
-            (1_700_000_000_000, "Tue, 14 Nov 2023 22:13:20 GMT"),
-            (1_700_000_000_999, "Tue, 14 Nov 2023 22:13:20 GMT"),
-            (1_700_000_001_000, "Tue, 14 Nov 2023 22:13:21 GMT"),
-            (1_700_000_000_500, "Tue, 14 Nov 2023 22:13:20 GMT"),
-        ] {
-            assert_eq!(date(UNIX_EPOCH + Duration::from_millis(millis)).unwrap(), said);
-        }
-        assert!(date(UNIX_EPOCH - Duration::from_secs(1)).is_none(), "a clock that was never set");
     }
 }
