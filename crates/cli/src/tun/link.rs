@@ -217,7 +217,8 @@ impl<'a, G: Guard> Link<'a, G> {
     /// When something is to be done that no packet asks for. What is sent beside packets has no say while it
     /// may not leave: it would be due all the time.
     fn deadline(&self) -> Option<units::Instant> {
-        let extra = self.outgoing.extra_due().filter(|_| self.waiting.is_empty() && self.tunnel.room() > 0);
+        let may_leave = self.waiting.is_empty() && self.tunnel.room() > 0;
+        let extra = if may_leave { self.outgoing.extra_due() } else { None };
         [self.incoming.deadline(), self.outgoing.deadline(), extra].into_iter().flatten().min()
     }
 
