@@ -147,7 +147,7 @@ async def _resolve(host: str, port: int, places: Sequence[Address]) -> Address:
     if not 0 < port < 1 << 16:
         raise ValueError(f"the port {port} is not from 1 to 65535")
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
-    addresses = [entry[4][:2] for entry in found]
+    addresses = [(str(entry[4][0]), int(entry[4][1])) for entry in found]
 
     def is_reached(ip: str) -> bool:
         return any(own == "::" or (":" in own) == (":" in ip) for own, _ in places)
