@@ -163,6 +163,11 @@ def broken(method, value=None, error=None):
     return type("Broken", (kind,), {name: hook})
 
 
+def of_no_packet(self, now, paths):
+    """Over a path that has room, which is not the first at every opportunity."""
+    return sim.Copy(0, next(path.number for path in paths if path.room), 10**6)
+
+
 @pytest.mark.parametrize(
     "part, place, said",
     [
@@ -174,7 +179,7 @@ def broken(method, value=None, error=None):
         (broken((sim.LossModel, "lose"), "perhaps"), "model", "it answered 'perhaps': it is true or false"),
         (broken((sim.Scheme, "on_opportunity"), 1), "kind", "it answered 1: it is a Copy, a Wait or None"),
         (broken((sim.Scheme, "on_opportunity"), sim.Copy(9, 0)), "kind", "Copy(of=9, on=0): there is no such path"),
-        (broken((sim.Scheme, "on_opportunity"), sim.Copy(0, 0, 10**6)), "kind", "no such segment outstanding"),
+        (type("Broken", (sim.Scheme,), {"on_opportunity": of_no_packet}), "kind", "no such segment outstanding"),
         (broken((sim.Scheme, "__init__"), error=OSError("full")), "kind", "Broken.__init__"),
     ],
 )
