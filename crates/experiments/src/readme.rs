@@ -187,16 +187,19 @@ mod tests {
         assert_eq!(number(2e-6, None, true), "2.0e-4");
     }
 
-    #[test]
-    fn a_mean_of_some_seeds_says_of_how_many() {
+    fn two_schemes(metric: &str) -> Plan {
         let text = r#"
         title = "Two schemes"
-        metrics = ["timeout_share"]
         topology = { kind = "parallel-paths" }
         workload = { kind = "spaced", from = "first", to = "second", flows = 9, apart_ms = 50, bytes = 9_000 }
         scheme = [{ kind = "tcp" }, { kind = "proactive" }]
         "#;
-        let plan = Plan::parse("p", text, Scale::Quick).unwrap();
+        Plan::parse("p", &format!("metrics = [\"{metric}\"]\n{text}"), Scale::Quick).unwrap()
+    }
+
+    #[test]
+    fn a_mean_of_some_seeds_says_of_how_many() {
+        let plan = two_schemes("timeout_share");
         let csv = "scheme,metric,seeds,mean,ci95\n\
                    tcp,timeout_share,12,0.5,0.1\n\
                    proactive,timeout_share,9,0.25,0.1\n";
@@ -206,14 +209,7 @@ mod tests {
 
     #[test]
     fn that_flows_did_not_finish_is_said() {
-        let text = r#"
-        title = "Two schemes"
-        metrics = ["fct_mean_ms"]
-        topology = { kind = "parallel-paths" }
-        workload = { kind = "spaced", from = "first", to = "second", flows = 9, apart_ms = 50, bytes = 9_000 }
-        scheme = [{ kind = "tcp" }, { kind = "proactive" }]
-        "#;
-        let plan = Plan::parse("p", text, Scale::Quick).unwrap();
+        let plan = two_schemes("fct_mean_ms");
         let of = |csv: &str| tables(&plan, &Summary::read_csv(&plan, csv).unwrap());
         let csv = "scheme,metric,seeds,mean\ntcp,fct_mean_ms,12,5\nproactive,fct_mean_ms,12,4\n";
         let (whole, cut) = (of(csv), of(&format!("{csv}proactive,unfinished_share,12,0.025\n")));
