@@ -30,7 +30,7 @@ use tracing::warn;
 use self::{
     body::{Content, FileBody, read_all},
     codings::{Coding, preferred},
-    memory::Known,
+    memory::{Known, Recalled},
     open::{Place, Root},
     shown::Shown,
 };
@@ -40,7 +40,7 @@ pub(super) use self::{
     memory::{Figures, Memory, State},
 };
 use super::site::{SiteBody, busy, text};
-use crate::accounts::now;
+use crate::accounts;
 
 /// The one hidden directory that is there (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
@@ -156,21 +156,16 @@ impl Files {
     /// What is at a name: as it is known, if it still is so, or as it is found now.
     async fn at(&self, name: &Name) -> Option<Found> {
         let (key, path) = (name.key(), name.path());
-        match self.memory.recall(&key, Instant::now()) {
-            Some(Known::File(state, shown))
-                if self.root.look(&path).is_ok_and(|file| State::of(&file) == state) =>
-            {
-                self.memory.on_found();
-                return Some(Found::File(shown));
-            }
-            Some(Known::Nothing) if self.root.look(&path).is_err_and(|e| e.kind() == ErrorKind::NotFound) => {
-                return None;
-            }
-            _ => {}
+        // What is learned from here on is no older.
+        let now = Instant::now();
+        if let Some(known) = self.recall(&key, &path, now) {
+            let Known::File(_, shown) = known else { return None };
+            self.memory.on_found();
+            return Some(Found::File(shown));
         }
         match self.root.open(&path).await {
             Ok(Place::File(file, metadata)) => {
-                Some(Found::File(self.show(name, &key, file, &metadata).await))
+                Some(Found::File(self.show(name, &key, file, &metadata, now).await))
             }
             Ok(Place::Directory) => {
                 self.memory.forget(&key);
@@ -178,7 +173,7 @@ impl Files {
             }
             // Who asks for what is not there fills no memory: only what files might have is kept.
             Err(error) if error.kind() == ErrorKind::NotFound && name.coding.is_some() => {
-                self.memory.keep(&key, Known::Nothing, Instant::now());
+                self.memory.keep(&key, Known::Nothing, now);
                 None
             }
             Err(error) => {
@@ -188,22 +183,47 @@ impl Files {
         }
     }
 
+    /// What is in memory of a path, if it still is so.
+    fn recall(&self, key: &str, path: &Path, now: Instant) -> Option<Known> {
+        let Recalled { known, is_fresh } = self.memory.recall(key, now)?;
+        if !is_fresh {
+            let still = match (self.root.look(path), &known) {
+                (Ok(file), Known::File(state, _)) => State::of(&file) == *state,
+                (Err(error), Known::Nothing) => error.kind() == ErrorKind::NotFound,
+                _ => false,
+            };
+            if !still {
+                return None;
+            }
+            self.memory.confirm(key, &known, now);
+        }
+        Some(known)
+    }
+
     /// A file that was opened, which may be known already, or kept from now on.
-    async fn show(&self, name: &Name, key: &str, file: File, metadata: &Metadata) -> Arc<Shown> {
+    async fn show(
+        &self,
+        name: &Name,
+        key: &str,
+        file: File,
+        metadata: &Metadata,
+        asked: Instant,
+    ) -> Arc<Shown> {
         let state = State::of(metadata);
-        if let Some(shown) = self.memory.renew(key, state, Instant::now()) {
+        if let Some(shown) = self.memory.renew(key, state, asked) {
             self.memory.on_found();
             return shown;
         }
         self.memory.on_opened();
         let file = Arc::new(file);
-        let bytes = if self.memory.may_keep(&state, now()) { read(&file, &state).await } else { None };
+        let bytes =
+            if self.memory.may_keep(&state, accounts::now()) { read(&file, &state).await } else { None };
         let is_kept = bytes.is_some();
         let content = bytes.map_or(Content::File(file, state), Content::Bytes);
         let coding = name.coding.map(|coding| coding.name);
         let shown = Arc::new(Shown::new(content, metadata, name.kind(), coding));
         if is_kept {
-            return self.memory.share(key, state, shown, Instant::now());
+            return self.memory.share(key, state, shown, asked);
         }
         self.memory.forget(key);
         shown
@@ -381,6 +401,7 @@ mod tests {
         let (root, files) = site();
         let at = |name: &str| root.path().join(name);
         let shows = async |path: &str, takes, words: &str| {
+            tokio::time::advance(Limits::default().looked).await;
             let expected = if words.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
             let (status, body) = get(&files, path, takes).await;
             assert_eq!(status, expected, "{path}");
@@ -413,6 +434,28 @@ mod tests {
         shows("/dir/", "br", "index").await;
         shows("/dir/index.html.br", "", "").await;
         assert!(files.memory.figures().bytes > 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_system_is_asked_once_in_a_millisecond() {
+        let (root, files) = site();
+        let shows = async |words: &str| {
+            assert_eq!(get(&files, "/data", "").await, (StatusCode::OK, words.into()));
+        };
+        shows("0123456789").await;
+        edit(&root.path().join("data"), "9876543210");
+        shows("0123456789").await;
+        tokio::time::advance(Limits::default().looked).await;
+        for _ in 0..2 {
+            shows("9876543210").await;
+        }
+        // Asked for again and again, it is no older.
+        let half = Limits::default().looked / 2;
+        edit(&root.path().join("data"), "0123456789");
+        tokio::time::advance(half).await;
+        shows("9876543210").await;
+        tokio::time::advance(half).await;
+        shows("0123456789").await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! Small files, kept in memory for as long as the disk has nothing newer.
 //!
-//! Nothing is sent from here before the system has been asked whether the file is still as it was
-//! read: an edit shows at once. Files that were changed a moment ago are not kept, since a second
-//! change within the tick of a file system's clock would look like the first.
+//! Nothing is sent from here unless the system has said within the last millisecond that the file is
+//! still as it was read: an edit shows after that at the latest. Files that were changed a moment ago are
+//! not kept, since a second change within the tick of a file system's clock would look like the first.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -33,6 +33,9 @@ pub(in crate::serve) struct Limits {
     /// How long the way to a file counts that was walked link by link: after that it is walked
     /// again, since a link may have come in between that leads out of the root. Default 1 s.
     pub(super) walked: Duration,
+    /// How long it counts what the system said of a file: of many requests at once only the first has
+    /// to ask. Default 1 ms.
+    pub(super) looked: Duration,
 }
 
 impl Default for Limits {
@@ -42,6 +45,7 @@ impl Default for Limits {
             file: 64 << 10,
             settled: Duration::from_secs(2),
             walked: Duration::from_secs(1),
+            looked: Duration::from_millis(1),
         }
     }
 }
@@ -72,6 +76,7 @@ struct Books {
 struct Kept {
     known: Known,
     walked: Instant,
+    looked: Instant,
     /// Since it was its turn to go.
     used: bool,
 }
@@ -83,6 +88,14 @@ pub(super) enum Known {
     File(State, Arc<Shown>),
     /// There was none.
     Nothing,
+}
+
+/// What is known, and whether the system has said lately that it is so.
+#[derive(Debug)]
+pub(super) struct Recalled {
+    pub(super) known: Known,
+    /// Whether it need not be asked again.
+    pub(super) is_fresh: bool,
 }
 
 /// What tells whether a file is the same and unchanged.
@@ -148,12 +161,23 @@ impl Memory {
     }
 
     /// What is known of a name to which the way was walked lately. Whether it is still so is for the
-    /// caller to see.
-    pub(super) fn recall(&self, name: &str, now: Instant) -> Option<Known> {
+    /// caller to see, if it [has to be asked](Recalled::is_fresh).
+    pub(super) fn recall(&self, name: &str, now: Instant) -> Option<Recalled> {
         let mut books = self.books();
         let kept = books.kept.get_mut(name)?;
         kept.used = true;
-        (now.duration_since(kept.walked) < self.limits.walked).then(|| kept.known.clone())
+        let is_fresh = now.duration_since(kept.looked) < self.limits.looked;
+        let is_walked = now.duration_since(kept.walked) < self.limits.walked;
+        is_walked.then(|| Recalled { known: kept.known.clone(), is_fresh })
+    }
+
+    /// The system was asked after `now`, and says that it still is so.
+    pub(super) fn confirm(&self, name: &str, known: &Known, now: Instant) {
+        if let Some(kept) = self.books().kept.get_mut(name)
+            && kept.known.state() == known.state()
+        {
+            kept.looked = kept.looked.max(now);
+        }
     }
 
     /// The file that is kept under a name, if it is in this state: the way to it was walked again.
@@ -162,7 +186,7 @@ impl Memory {
         let kept = books.kept.get_mut(name)?;
         match &kept.known {
             Known::File(before, shown) if *before == state => {
-                kept.walked = now;
+                (kept.walked, kept.looked) = (now, now);
                 Some(shown.clone())
             }
             _ => None,
@@ -177,7 +201,7 @@ impl Memory {
         if let (Known::Nothing, Some(kept)) = (&known, books.kept.get_mut(name))
             && matches!(kept.known, Known::Nothing)
         {
-            kept.walked = now;
+            (kept.walked, kept.looked) = (now, now);
             return;
         }
         books.remove(name);
@@ -191,7 +215,7 @@ impl Memory {
         let name: Arc<str> = name.into();
         books.bytes += bytes;
         books.order.push_back(name.clone());
-        books.kept.insert(name, Kept { known, walked: now, used: false });
+        books.kept.insert(name, Kept { known, walked: now, looked: now, used: false });
     }
 
     /// Keeps a file in this state, unless it was kept meanwhile: who asked for it at the same time
@@ -233,6 +257,14 @@ impl Memory {
 }
 
 impl Known {
+    /// The state of the file, if there was one.
+    fn state(&self) -> Option<State> {
+        match self {
+            Self::File(state, _) => Some(*state),
+            Self::Nothing => None,
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::File(state, _) => OVERHEAD + usize::try_from(state.len).unwrap_or(usize::MAX - OVERHEAD),
@@ -328,6 +360,24 @@ mod tests {
         assert!(memory.renew("page", state(EACH + 1), later).is_none());
         assert!(memory.renew("page", state(EACH), later).is_some());
         assert!(is_kept(&memory, "page", later));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_system_says_counts_for_a_moment() {
+        let (memory, begin) = (Memory::new(Limits::default()), Instant::now());
+        let is_fresh = |now| memory.recall("page", now).is_some_and(|recalled| recalled.is_fresh);
+        let moment = Limits::default().looked;
+        memory.keep("page", file(EACH), begin);
+        assert!(is_fresh(begin + moment / 2) && !is_fresh(begin + moment));
+        memory.confirm("page", &file(EACH), begin + moment);
+        assert!(is_fresh(begin + moment));
+        // Somebody else was slower to hear of it, or heard of what is no longer kept.
+        memory.confirm("page", &file(EACH), begin);
+        assert!(is_fresh(begin + moment));
+        for other in [file(EACH + 1), Known::Nothing] {
+            memory.confirm("page", &other, begin + 2 * moment);
+            assert!(!is_fresh(begin + 2 * moment));
+        }
     }
 
     /// To give it another would cost each request as much as there are names.
