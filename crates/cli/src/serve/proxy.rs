@@ -62,6 +62,10 @@ impl Backend {
 
     /// Asks it; its failures are answers as well.
     pub(super) fn answer(&self, mut request: Request<SiteBody>, from: SocketAddr) -> Answer {
+        if fields::goes_round(request.headers()) {
+            let refusal = text(StatusCode::LOOP_DETECTED, "The request has come this way too often.\n");
+            return Box::pin(std::future::ready(refusal));
+        }
         let socket = WebSocket::of(&mut request);
         let hints = request.extensions().get::<Interim>().cloned();
         let Some(mut request) = self.forward(request, from) else {
@@ -114,13 +118,14 @@ impl Backend {
         let mut uri = self.url.clone().into_parts();
         uri.path_and_query = request.uri().path_and_query().cloned();
         *request.uri_mut() = Uri::from_parts(uri).ok()?;
-        *request.version_mut() = Version::HTTP_11;
+        let came_by = std::mem::replace(request.version_mut(), Version::HTTP_11);
         let early = request.extensions().get::<EarlyData>().is_some();
         let fields = request.headers_mut();
         strip(fields);
         fields::remove_claims(fields);
         fields::join_cookies(fields);
         fields::say_length_once(fields);
+        fields::add_via(fields, came_by);
         if early {
             fields.insert("early-data", HeaderValue::from_static("1"));
         }
@@ -264,7 +269,10 @@ mod tests {
         task::{Context, Poll},
     };
 
-    use hyper::body::{Body, Frame};
+    use hyper::{
+        body::{Body, Frame},
+        header::VIA,
+    };
     use tokio::sync::mpsc;
 
     use super::*;
@@ -384,6 +392,36 @@ mod tests {
             let said: Vec<_> = forwarded.headers().get_all(CONTENT_LENGTH).iter().collect();
             assert_eq!(said, ["3"], "{lengths:?}");
         }
+    }
+
+    /// RFC 9110 section 7.6.3.
+    #[tokio::test]
+    async fn a_request_says_which_way_it_came() {
+        let behind = Backend::new(Uri::from_static("http://127.0.0.1"));
+        for (version, way) in [
+            (Version::HTTP_10, "1.0 mendpath"),
+            (Version::HTTP_11, "1.1 mendpath"),
+            (Version::HTTP_2, "2.0 mendpath"),
+            (Version::HTTP_3, "3.0 mendpath"),
+        ] {
+            let request = Request::get("/").version(version).header(VIA, "1.1 before");
+            let request = request.body(boxed(Empty::<Bytes>::new())).unwrap();
+            let forwarded = behind.forward(request, ([127, 0, 0, 1], 1).into()).unwrap();
+            let said: Vec<_> = forwarded.headers().get_all(VIA).iter().collect();
+            assert_eq!(said, ["1.1 before", way]);
+        }
+    }
+
+    /// The server behind asks this one again. Nobody listens at the address that it would be asked at then.
+    #[tokio::test]
+    async fn a_request_that_goes_round_ends() {
+        let behind = Backend::new(Uri::from_static("http://127.0.0.1:0"));
+        let from = SocketAddr::from(([127, 0, 0, 1], 1));
+        let mut request = Request::get("/").body(boxed(Empty::<Bytes>::new())).unwrap();
+        for _ in 0..8 {
+            request = behind.forward(request, from).unwrap();
+        }
+        assert_eq!(behind.answer(request, from).await.status(), StatusCode::LOOP_DETECTED);
     }
 
     #[tokio::test]

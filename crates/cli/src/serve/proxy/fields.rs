@@ -1,9 +1,9 @@
 //! Fields on their way to the server behind, and from it.
 
 use hyper::{
-    HeaderMap, StatusCode,
+    HeaderMap, StatusCode, Version,
     body::Frame,
-    header::{CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue, TRANSFER_ENCODING},
+    header::{CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue, TRANSFER_ENCODING, VIA},
 };
 
 use crate::hop_by_hop::strip;
@@ -19,6 +19,12 @@ const CLAIMS: [&str; 7] = [
     "x-real-ip",
 ];
 
+/// What servers like this one are called in Via.
+const PSEUDONYM: &str = "mendpath";
+/// How many of them a request may come through. Some in a row may be meant so; more are the same ones again
+/// and again.
+const MAX_PASSES: usize = 8;
+
 /// Removes what only a proxy may say. Names with `_` go as well: CGI and its heirs take
 /// `X_Forwarded_For` for `X-Forwarded-For` (RFC 3875 section 4.1.18).
 pub(super) fn remove_claims(fields: &mut HeaderMap) {
@@ -30,6 +36,25 @@ pub(super) fn remove_claims(fields: &mut HeaderMap) {
     for name in underscored {
         fields.remove(name);
     }
+}
+
+/// Says which way a request came: by what version, to whom (RFC 9110 section 7.6.3).
+pub(super) fn add_via(fields: &mut HeaderMap, version: Version) {
+    let number = match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2.0",
+        Version::HTTP_3 => "3.0",
+        _ => "1.1",
+    };
+    let via = HeaderValue::try_from(format!("{number} {PSEUDONYM}"));
+    fields.append(VIA, via.expect("digits and letters"));
+}
+
+/// Whether a request goes round in circles: the server behind hands it on to this one again.
+pub(super) fn goes_round(fields: &HeaderMap) -> bool {
+    let ways = fields.get_all(VIA).iter().filter_map(|value| value.to_str().ok());
+    let names = ways.flat_map(|value| value.split(',')).filter_map(|way| way.split_whitespace().nth(1));
+    names.filter(|name| name.eq_ignore_ascii_case(PSEUDONYM)).count() >= MAX_PASSES
 }
 
 /// HTTP/2 and 3 may send cookies one by one, HTTP/1.1 has one field for them (RFC 9113 section 8.2.3,
@@ -126,6 +151,22 @@ mod tests {
         ]);
         remove_claims(&mut some);
         assert_eq!(some, fields(&[("accept", "x")]));
+    }
+
+    #[test]
+    fn who_came_this_way_often_goes_round() {
+        let often = ["1.1 mendpath, 1.1 a"; MAX_PASSES - 1];
+        for (last, round) in [
+            (None, false),
+            (Some("1.1 b, 1.1 mendpath2, mendpath, 1.1 c mendpath"), false),
+            (Some("1.1 b ,HTTP/3.0  Mendpath (a comment)"), true),
+        ] {
+            let mut some = HeaderMap::new();
+            for value in often.into_iter().chain(last) {
+                some.append(VIA, HeaderValue::from_static(value));
+            }
+            assert_eq!(goes_round(&some), round, "{last:?}");
+        }
     }
 
     #[test]
