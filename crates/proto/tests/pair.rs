@@ -3,12 +3,14 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use common::{Pair, SERVER, addr, tls};
 use mendpath_proto::{
-    ClientConfig, ConnectionError, DatagramOptions, Dir, Event, NetworkPath, PathEvent, PathId, PathState,
-    PathStatus, RecoveryKind, RepairConfig, ServerConfig, StreamEvent, TransportConfig, WriteError,
+    ClientConfig, ConnectionError, ConnectionId, DatagramOptions, Dir, Event, NetworkPath, Observe, Observed,
+    Observer, PathEvent, PathId, PathState, PathStatus, RecoveryKind, RepairConfig, ServerConfig, Side,
+    StreamEvent, TransportConfig, WriteError,
+    wire::{Frame, Frames},
 };
 use units::{Duration, Instant};
 
@@ -81,6 +83,55 @@ fn a_slow_path_is_a_backup_from_the_start() {
     let state = |paths: Vec<mendpath_proto::PathStats>| paths.iter().find(|p| p.id == id).unwrap().state;
     assert_eq!(state(pair.client().paths()), PathState::Backup);
     assert_eq!(state(pair.server().paths()), PathState::Backup);
+}
+
+/// What the client says about paths: when, of which, under which sequence number, and whether it is a backup.
+#[derive(Clone, Debug, Default)]
+struct Wishes(Arc<Mutex<Vec<(Instant, PathId, u64, bool)>>>);
+
+impl Observe for Wishes {
+    fn connection(&self, _: Instant, side: Side, _: &ConnectionId) -> Option<Box<dyn Observer>> {
+        (side == Side::Client).then(|| Box::new(self.clone()) as Box<dyn Observer>)
+    }
+}
+
+impl Observer for Wishes {
+    fn on_event(&mut self, now: Instant, event: &Observed<'_>) {
+        let Observed::PacketSent { payload, .. } = event else { return };
+        for frame in Frames::new(payload).map_while(Result::ok) {
+            if let Frame::PathStatus(wish) = frame {
+                self.0.lock().unwrap().push((now, wish.path, wish.sequence, wish.backup));
+            }
+        }
+    }
+}
+
+/// For peers that keep nothing of a path that is not there yet.
+#[test]
+fn what_was_wished_for_a_path_is_said_again_once_it_answers() {
+    let wishes = Wishes::default();
+    let observe: Arc<dyn Observe> = Arc::new(wishes.clone());
+    let mut pair = Pair::new(TransportConfig { observe: Some(observe), ..TransportConfig::default() });
+    pair.connect();
+    pair.delay = Box::new(|_, path| {
+        let slow = path.local.port() == 2 || path.remote.port() == 2;
+        Duration::from_millis(if slow { 50 } else { 1 })
+    });
+    let (start, path) = (pair.now, NetworkPath { local: addr(2), remote: addr(SERVER) });
+    let id = pair.client().open_path(start, path).unwrap();
+    pair.client().set_path_status(id, PathStatus::Backup).unwrap();
+    pair.run(Duration::from_secs(1));
+    let said = std::mem::take(&mut *wishes.0.lock().unwrap());
+    println!("since {start}: {said:?}");
+    assert!(said.iter().all(|&(_, of, sequence, backup)| (of, sequence, backup) == (id, 1, true)));
+    let answered = start + Duration::from_millis(100);
+    assert!(said.iter().any(|&(at, ..)| at < answered), "at once");
+    // Whatever was said before was acknowledged by then.
+    assert!(said.iter().any(|&(at, ..)| at >= answered), "once the path is there");
+    let (now, path) = (pair.now, NetworkPath { local: addr(3), remote: addr(SERVER) });
+    pair.client().open_path(now, path).unwrap();
+    pair.run(Duration::from_secs(1));
+    assert!(wishes.0.lock().unwrap().is_empty(), "nothing was wished");
 }
 
 #[test]
