@@ -79,7 +79,8 @@
 //! wants sent by the socket of the path in question, and keeps one timer. An idle connection wakes
 //! nobody up. A datagram that a socket refuses to send counts as lost, so that an interface that
 //! disappears takes its paths with it and nothing else. So does what a full socket has not taken within
-//! 25 ms, where the connection has paths over other sockets.
+//! 25 ms, where the connection has paths over other sockets, and from then on whatever finds it full, until
+//! that has not happened for a second.
 //!
 //! A server's handshake begins when its application accepts the client; datagrams that come before
 //! wait, a bounded number of them.

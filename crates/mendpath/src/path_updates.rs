@@ -13,7 +13,8 @@ pub enum PathUpdate {
     Event(PathEvent),
     /// The operating system does not let packets out from this local address (any more), for
     /// example since its interface is gone, or since its socket is full and stays so while other paths
-    /// wait. Reported once, until sending works again.
+    /// wait. Reported once, until sending works again, which of a socket that was full is said once it has
+    /// taken everything for a second.
     LocalFailure {
         /// The local address of the path.
         local: SocketAddr,

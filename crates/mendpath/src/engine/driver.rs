@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     future::Future,
     io,
     net::SocketAddr,
@@ -46,6 +46,10 @@ const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
 /// long: no longer than an ACK may be delayed (RFC 9000 section 18.2).
 const FULL_PATIENCE: Duration = Duration::from_millis(25);
 
+/// For how long a socket that was waited for in vain has to take everything before it is waited for
+/// again. That of a slow uplink takes one packet as soon as one has left, and then is full as before.
+const FULL_MEMORY: Duration = Duration::from_secs(1);
+
 /// For how long answers wait at most for whoever was woken to read, if a timer goes off by then
 /// anyhow: far less than any ACK may be delayed.
 const READERS_PATIENCE: Duration = Duration::from_millis(5);
@@ -76,9 +80,10 @@ pub(super) struct Driver {
     patient: bool,
     /// The transport has nothing more to do.
     drained: bool,
-    /// Local addresses from which the operating system refuses to send.
+    /// Local addresses from which the operating system refuses to send, and when it last did so because
+    /// their socket was full.
     #[expect(clippy::box_collection, reason = "hardly ever there, and a task's sizes are 128 bytes apart")]
-    failing: Option<Box<BTreeSet<SocketAddr>>>,
+    failing: Option<Box<BTreeMap<SocketAddr, Option<Instant>>>>,
 }
 
 /// The one batch that waits for a full socket.
@@ -278,7 +283,8 @@ impl Driver {
             self.pending = Some(pending);
             return false;
         }
-        self.note_failure(&pending.transmit, &io::Error::other("the socket is full"));
+        let full = io::Error::new(io::ErrorKind::WouldBlock, "the socket is full");
+        self.note_failure(&pending.transmit, &full);
         BUFFER.replace(pending.bytes);
         true
     }
@@ -293,7 +299,7 @@ impl Driver {
     }
 
     fn is_failing(&self, local: SocketAddr) -> bool {
-        self.failing.as_ref().is_some_and(|failing| failing.contains(&local))
+        self.failing.as_ref().is_some_and(|failing| failing.contains_key(&local))
     }
 
     /// Whether who sends from there waits for room: not where that was in vain, as long as there are
@@ -344,13 +350,19 @@ impl Driver {
             debug!(local = %path.local, remote = %path.remote, size = transmit.size, "packet above the link's MTU");
             return;
         }
+        let full = (error.kind() == io::ErrorKind::WouldBlock).then_some(self.now);
         let failing = self.failing.get_or_insert_default();
+        if let Some(known) = failing.get_mut(&path.local) {
+            *known = full.or(*known);
+            return;
+        }
         if failing.len() >= MAX_FAILING {
             // From where no path starts any more, sending does not work again.
             let paths = self.shared.lock().proto.paths();
-            failing.retain(|local| paths.iter().any(|path| path.network.local == *local));
+            failing.retain(|local, _| paths.iter().any(|path| path.network.local == *local));
         }
-        if failing.len() < MAX_FAILING && failing.insert(path.local) {
+        if failing.len() < MAX_FAILING {
+            failing.insert(path.local, full);
             debug!(local = %path.local, remote = %path.remote, %error, "cannot send");
             let event = PathUpdate::LocalFailure { local: path.local, reason: error.to_string() };
             self.shared.lock().announce(event);
@@ -358,8 +370,11 @@ impl Driver {
     }
 
     fn note_success(&mut self, transmit: &Transmit) {
+        let now = self.now;
         let Some(failing) = &mut self.failing else { return };
-        if failing.remove(&transmit.path.local) {
+        let Some(full) = failing.get(&transmit.path.local) else { return };
+        if full.is_none_or(|at| now.saturating_duration_since(at) >= FULL_MEMORY) {
+            failing.remove(&transmit.path.local);
             debug!(local = %transmit.path.local, "can send again");
             self.shared.lock().announce(PathUpdate::LocalRecovery { local: transmit.path.local });
         }
@@ -500,7 +515,19 @@ mod tests {
     use proto::NetworkPath;
 
     use super::*;
-    use crate::{ClientConfig, Endpoint, Identity, PathOptions, ServerConfig};
+    use crate::{ClientConfig, Connection, Endpoint, Identity, PathOptions, ServerConfig};
+
+    /// A client and a server that are connected; both ends of both.
+    async fn connected() -> ([Endpoint; 2], [Connection; 2]) {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::server(ServerConfig::with_identity(&identity).unwrap(), any).unwrap();
+        let client = Endpoint::client(any).unwrap();
+        let config = ClientConfig::with_pinned_key(identity.pin());
+        let connecting = client.connect_with(&config, server.local_addrs()[0], "localhost").unwrap();
+        let (connection, peer) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+        ([client, server], [connection.unwrap(), peer.unwrap()])
+    }
 
     /// A byte that waits for room since then.
     fn waits(local: SocketAddr, since: Instant) -> Option<Box<Pending>> {
@@ -512,15 +539,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_socket_holds_up_the_paths_over_others_for_a_moment_only() {
-        let identity = Identity::self_signed(["localhost"]).unwrap();
-        let any = "127.0.0.1:0".parse().unwrap();
-        let server = Endpoint::server(ServerConfig::with_identity(&identity).unwrap(), any).unwrap();
-        let client = Endpoint::client(any).unwrap();
-        let config = ClientConfig::with_pinned_key(identity.pin());
-        let connecting = client.connect_with(&config, server.local_addrs()[0], "localhost").unwrap();
-        let (connection, peer) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
-        let (connection, _peer) = (connection.unwrap(), peer.unwrap());
-
+        let ([client, _server], [connection, _peer]) = connected().await;
         let local = client.local_addrs()[0];
         let mut updates = connection.path_updates();
         let mut driver = Driver::new(connection.shared().clone());
@@ -532,16 +551,41 @@ mod tests {
             driver.send(&mut Context::from_waker(Waker::noop())) == Sent::Blocked
         };
         assert!(blocks(&mut driver, long_ago), "no path has another socket");
-        driver.failing = Some(Box::new(BTreeSet::from([local])));
+        driver.failing = Some(Box::new(BTreeMap::from([(local, None)])));
         assert!(driver.waits_for_room(local), "nor whatever it was that failed before");
         driver.failing = None;
+        let any = "127.0.0.1:0".parse().unwrap();
         let _second = connection.add_path(PathOptions::new().local(any)).await.unwrap();
         assert!(blocks(&mut driver, just_now));
         assert!(driver.waits_for_room(local));
         assert!(!blocks(&mut driver, long_ago));
         let failure = PathUpdate::LocalFailure { local, reason: "the socket is full".to_owned() };
         while updates.next().await.expect("the connection is open") != failure {}
-        driver.failing = Some(Box::new(BTreeSet::from([local])));
+        driver.failing = Some(Box::new(BTreeMap::from([(local, None)])));
         assert!(!driver.waits_for_room(local), "as long as others would be held up");
+    }
+
+    /// It would hold up the other paths for 25 ms once more, and be told as failing and working by turns.
+    #[tokio::test]
+    async fn a_full_socket_has_not_recovered_when_one_packet_has_left() {
+        let ([client, _server], [connection, _peer]) = connected().await;
+        let local = client.local_addrs()[0];
+        let mut driver = Driver::new(connection.shared().clone());
+        driver.now = clock::now();
+        let transmit = waits(local, driver.now).unwrap().transmit;
+        let full = io::Error::from(io::ErrorKind::WouldBlock);
+        for _ in 0..2 {
+            driver.note_failure(&transmit, &full);
+            driver.now += FULL_MEMORY - TIMER_GRANULARITY;
+            driver.note_success(&transmit);
+            assert!(driver.is_failing(local), "it may be full again with the next packet");
+        }
+        driver.now += TIMER_GRANULARITY;
+        driver.note_success(&transmit);
+        assert!(!driver.is_failing(local));
+        driver.note_failure(&transmit, &io::Error::other("there is no route"));
+        assert!(driver.is_failing(local));
+        driver.note_success(&transmit);
+        assert!(!driver.is_failing(local), "now there is");
     }
 }
