@@ -394,7 +394,7 @@ impl Connection {
     }
 
     fn reasons(&self) -> RecoveryReasons {
-        RecoveryReasons { handshake: self.stats.handshake_copies, ..self.repair.reasons() }
+        RecoveryReasons { handshake: self.stats.handshake_copies.into(), ..self.repair.reasons() }
     }
 
     fn begin_watch(&mut self, now: Instant, original: ConnectionId) {

@@ -141,8 +141,10 @@ pub struct ConnectionStats {
     pub packets_sent: u64,
     /// Packets received.
     pub packets_received: u64,
-    /// Packets declared lost.
+    /// Packets declared lost, also on paths that are gone.
     pub packets_lost: u64,
+    /// Their bytes.
+    pub bytes_lost: u64,
     /// Of the packets declared lost, those that were acknowledged after all.
     pub spurious_losses: u64,
     /// Stream bytes sent for the first time.

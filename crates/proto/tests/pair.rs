@@ -55,6 +55,25 @@ fn two_paths_share_a_transfer_and_one_can_go() {
 }
 
 #[test]
+fn what_a_path_has_lost_counts_once_it_is_gone() {
+    let mut pair = Pair::new(TransportConfig::default());
+    pair.connect();
+    let second = pair.open_path(2);
+    pair.lose = Box::new(|n, path| path.local.port() == 2 && n % 7 == 0);
+    pair.transfer(1_000_000, Duration::from_secs(10));
+    pair.lose = Box::new(|_, _| false);
+    pair.run(Duration::from_secs(1));
+    let by_path: u64 = pair.client().paths().iter().map(|path| path.bytes_lost).sum();
+    let lost = |pair: &mut Pair| (pair.client().stats().packets_lost, pair.client().stats().bytes_lost);
+    let before = lost(&mut pair);
+    assert!(before.0 > 0 && before.1 == by_path, "{before:?}, {by_path} bytes by path");
+    let now = pair.now;
+    pair.client().close_path(now, second, 0u8.into()).unwrap();
+    pair.run(Duration::from_secs(2));
+    assert_eq!((pair.client().paths().len(), lost(&mut pair)), (1, before));
+}
+
+#[test]
 fn many_paths_may_come_and_go() {
     let mut pair = Pair::new(TransportConfig { max_paths: 3, ..TransportConfig::default() });
     pair.connect();

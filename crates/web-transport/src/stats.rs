@@ -1,6 +1,6 @@
 //! A session's statistics.
 
-use mendpath::{Connection, PathState};
+use mendpath::{Connection, ConnectionStats, PathState, PathStats};
 
 /// Statistics of a session at one moment: those of its connection, over all its paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,14 +26,17 @@ pub struct SessionStats {
 
 impl SessionStats {
     pub(crate) fn of(connection: &Connection) -> Self {
-        let total = connection.stats();
-        let paths = connection.path_stats();
+        Self::from_parts(&connection.stats(), &connection.path_stats())
+    }
+
+    /// What has happened on paths that are gone is in `total` alone.
+    fn from_parts(total: &ConnectionStats, paths: &[PathStats]) -> Self {
         let open = || paths.iter().filter(|path| path.state != PathState::Closing && !path.rtt.is_zero());
         let rate: f64 = open().map(|path| path.window as f64 * 8.0 / path.rtt.as_secs_f64()).sum();
         Self {
             bytes_sent: total.bytes_sent,
             bytes_received: total.bytes_received,
-            bytes_lost: paths.iter().map(|path| path.bytes_lost).sum(),
+            bytes_lost: total.bytes_lost,
             packets_sent: total.packets_sent,
             packets_received: total.packets_received,
             packets_lost: total.packets_lost,
@@ -89,3 +92,16 @@ macro_rules! statistics {
 statistics!(web_transport_trait);
 #[cfg(feature = "trait-0-4")]
 statistics!(trait_0_4);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_on_paths_that_are_gone_counts() {
+        let mut total = ConnectionStats::default();
+        (total.packets_lost, total.bytes_lost) = (2, 2_400);
+        let stats = SessionStats::from_parts(&total, &[]);
+        assert_eq!((stats.packets_lost, stats.bytes_lost), (2, 2_400));
+    }
+}

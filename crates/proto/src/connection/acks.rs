@@ -256,6 +256,9 @@ impl Connection {
         let rtt = self.paths.get(&id).map_or(Duration::ZERO, |path| path.expected_rtt(now));
         for lost in lost.packets.drain(..) {
             self.observe_lost(now, level, id, lost.number);
+            if lost.kind == LossKind::OnPath {
+                self.stats.bytes_lost += u64::from(lost.packet.size);
+            }
             if lost.kind == LossKind::MtuProbe {
                 continue;
             }

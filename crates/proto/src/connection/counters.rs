@@ -10,6 +10,7 @@ pub(super) struct Counters {
     pub(super) packets_sent: u64,
     pub(super) packets_received: u64,
     pub(super) packets_lost: u64,
+    pub(super) bytes_lost: u64,
     pub(super) spurious_losses: u64,
     pub(super) stream_bytes_sent: u64,
     pub(super) stream_bytes_received: u64,
@@ -19,10 +20,10 @@ pub(super) struct Counters {
     pub(super) repair_symbols_sent: u64,
     pub(super) packets_rebuilt_by_peer: u64,
     pub(super) packets_mended: u64,
-    pub(super) key_updates: u64,
+    pub(super) key_updates: u32,
     pub(super) malformed_packets: u64,
     /// Copies of the handshake's flights: the one reason that is not the policy's.
-    pub(super) handshake_copies: u64,
+    pub(super) handshake_copies: u32,
 }
 
 impl Counters {
@@ -34,6 +35,7 @@ impl Counters {
             packets_sent: self.packets_sent,
             packets_received: self.packets_received,
             packets_lost: self.packets_lost,
+            bytes_lost: self.bytes_lost,
             spurious_losses: self.spurious_losses,
             stream_bytes_sent: self.stream_bytes_sent,
             stream_bytes_received: self.stream_bytes_received,
@@ -43,7 +45,7 @@ impl Counters {
             repair_symbols_sent: self.repair_symbols_sent,
             packets_rebuilt_by_peer: self.packets_rebuilt_by_peer,
             packets_mended: self.packets_mended,
-            key_updates: self.key_updates,
+            key_updates: self.key_updates.into(),
             malformed_packets: self.malformed_packets,
             ..ConnectionStats::default()
         }
