@@ -32,14 +32,17 @@ use self::{
     codings::{Coding, preferred},
     memory::{Known, Recalled},
     open::{Place, Root},
-    shown::Shown,
+    shown::{Shown, Text},
 };
 pub(super) use self::{
     codings::takes_gzip,
     conditions::weaken,
     memory::{Figures, Memory, State},
 };
-use super::site::{SiteBody, busy, text};
+use super::{
+    gzip::{is_short_text, pack_all},
+    site::{SiteBody, busy, text},
+};
 use crate::accounts;
 
 /// The one hidden directory that is there (RFC 8615).
@@ -123,11 +126,20 @@ impl Files {
             fields.to_mut().remove(RANGE);
         }
         match self.find(uri.path(), &fields).await {
-            Some(Found::File(shown)) => shown.answer(&fields).map(Either::Left),
+            Some(Found::File(shown)) => self.carry(&shown, &fields).map(Either::Left),
             Some(Found::Directory) => redirect(uri).map(Either::Right),
             Some(Found::Unreadable(error)) => unreadable(&error).map(Either::Right),
             None => text(StatusCode::NOT_FOUND, "There is no such page.\n").map(Either::Right),
         }
+    }
+
+    /// The answer with a file. A short text in memory is compressed once for all who take that.
+    fn carry(&self, shown: &Shown, fields: &HeaderMap) -> Response<FileBody> {
+        let response = shown.answer(fields);
+        let is_whole = response.status() == StatusCode::OK;
+        let Some(text) = shown.text().filter(|_| is_whole && takes_gzip(fields)) else { return response };
+        let packed = self.memory.pack(&text.name, text.state, Instant::now(), || pack_all(&text.bytes));
+        packed.map_or(response, |packed| shown.carry_packed(packed))
     }
 
     /// What answers a request for this path.
@@ -218,10 +230,15 @@ impl Files {
         let file = Arc::new(file);
         let bytes =
             if self.memory.may_keep(&state, accounts::now()) { read(&file, &state).await } else { None };
-        let is_kept = bytes.is_some();
+        let (is_kept, kind) = (bytes.is_some(), name.kind());
+        let packs = |bytes: &&Bytes| name.coding.is_none() && is_short_text(&kind, bytes.len() as u64);
+        let text = bytes.as_ref().filter(packs).map(|bytes| {
+            // No file's name, nor that of a coded one.
+            Text { name: format!("{key}\0gzip").into(), state, bytes: bytes.clone() }
+        });
         let content = bytes.map_or(Content::File(file, state), Content::Bytes);
         let coding = name.coding.map(|coding| coding.name);
-        let shown = Arc::new(Shown::new(content, metadata, name.kind(), coding));
+        let shown = Arc::new(Shown::new(content, metadata, kind, coding, text));
         if is_kept {
             return self.memory.share(key, state, shown, asked);
         }
@@ -284,11 +301,13 @@ fn relative(path: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::symlink, time::Duration};
+    use std::{io::Read as _, os::unix::fs::symlink, time::Duration};
 
+    use flate2::read::GzDecoder;
     use http_body_util::BodyExt as _;
     use hyper::header::{
-        ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RETRY_AFTER,
+        ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+        IF_NONE_MATCH, RETRY_AFTER, VARY,
     };
 
     use super::{memory::Limits, *};
@@ -469,6 +488,38 @@ mod tests {
         symlink(outside.path().join("dir"), root.path().join("dir")).unwrap();
         tokio::time::advance(Limits::default().walked).await;
         assert_eq!(get(&files, "/dir/", "").await.0, StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn a_short_text_is_compressed_once() {
+        let (root, files) = site();
+        let fields = || HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("gzip"))]);
+        let ask = async |fields: HeaderMap| {
+            let answer = files.answer(&Method::GET, &"/style.css".parse().unwrap(), &fields).await;
+            let (parts, body) = answer.into_parts();
+            (parts, body.collect().await.unwrap().to_bytes())
+        };
+        for (words, times) in [("a { color: red } ", 1), ("b { color: blue } ", 2)] {
+            let words = words.repeat(50);
+            edit(&root.path().join("style.css"), &words);
+            for _ in 0..3 {
+                let (answer, packed) = ask(fields()).await;
+                let said = &answer.headers;
+                assert_eq!(said[CONTENT_ENCODING], "gzip");
+                assert_eq!(said[VARY], "accept-encoding");
+                assert_eq!(said[CONTENT_LENGTH], packed.len().to_string());
+                assert!(said[ETAG].as_bytes().starts_with(b"W/") && !said.contains_key(ACCEPT_RANGES));
+                let mut unpacked = String::new();
+                GzDecoder::new(&*packed).read_to_string(&mut unpacked).unwrap();
+                assert!(unpacked == words && packed.len() < words.len());
+            }
+            assert_eq!(files.memory.figures().packed, times);
+            assert_eq!(get(&files, "/style.css", "").await, (StatusCode::OK, words.clone()));
+            let mut part = fields();
+            part.insert(RANGE, HeaderValue::from_static("bytes=2-8"));
+            let (answer, body) = ask(part).await;
+            assert_eq!((answer.status, &*body), (StatusCode::PARTIAL_CONTENT, &words.as_bytes()[2..9]));
+        }
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use hyper::{
-    HeaderMap, Response,
+    Response,
     body::{Body, Frame, SizeHint},
     header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue},
 };
@@ -77,7 +77,7 @@ impl Packer {
         let fields = response.headers();
         let is_whole = !fields.contains_key(CONTENT_ENCODING) && !fields.contains_key(CONTENT_RANGE);
         let len = response.body().size_hint().exact()?;
-        if !is_whole || len < LEAST || !is_text(fields) {
+        if !is_whole || len < LEAST || !is_text(fields.get(CONTENT_TYPE)) {
             return None;
         }
         let seat = if len > AT_ONCE { Some(self.seats.clone().try_acquire_owned().ok()?) } else { None };
@@ -144,10 +144,26 @@ where
     }
 }
 
+/// Whether contents of this kind and length are worth it and compressed in one go.
+pub(super) fn is_short_text(kind: &HeaderValue, len: u64) -> bool {
+    (LEAST..=AT_ONCE).contains(&len) && is_text(Some(kind))
+}
+
+/// A short text compressed.
+///
+/// # Errors
+/// None that writing to memory could have.
+pub(super) fn pack_all(text: &[u8]) -> std::io::Result<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text)?;
+    // It is kept, and takes no more than it says.
+    Ok(encoder.finish()?.into_boxed_slice().into())
+}
+
 /// Whether the contents are text, or as loose: what is packed already only costs time, and loses its
 /// length and its ranges.
-fn is_text(fields: &HeaderMap) -> bool {
-    let kind = fields.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+fn is_text(kind: Option<&HeaderValue>) -> bool {
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.split_once('/') {
         // Each event is to be there at once.
@@ -232,10 +248,7 @@ mod tests {
 
     #[test]
     fn text_is_compressed_and_what_is_packed_is_not() {
-        let is_text = |kind| {
-            let fields = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
-            is_text(&fields)
-        };
+        let is_text = |kind| is_text(Some(&HeaderValue::from_static(kind)));
         for kind in [
             "text/html; charset=utf-8",
             "TEXT/CSS",

@@ -268,7 +268,7 @@ impl Collector for Scrape {
         Metric { name: "web_response_bytes", help }.counters(all(|responses| responses.bytes), encoder)?;
         let help = "Lines of the access log that nobody took, or that could not be written";
         Metric { name: "web_log_lines_dropped", help }.counter(self.lost_lines, encoder)?;
-        let Figures { names, bytes, found, opened } = self.files;
+        let Figures { names, bytes, found, opened, packed } = self.files;
         let help = "Names of files of which something is in memory";
         Metric { name: "web_memory_names", help }.gauge(names as u64, encoder)?;
         let help = "What is in memory of files, in bytes";
@@ -276,6 +276,8 @@ impl Collector for Scrape {
         let help = "Files that were looked up, by where they were";
         let looked = [([("from", "memory")], found), ([("from", "disk")], opened)];
         Metric { name: "web_files", help }.counters(looked, encoder)?;
+        let help = "Small files that were compressed, to be kept so in memory";
+        Metric { name: "web_packed", help }.counter(packed, encoder)?;
         encode_counters(&self.counters, encoder)
     }
 }
@@ -330,6 +332,7 @@ mod tests {
             "mendpath_web_crowded_total{transport=\"tcp\"} 0",
             "mendpath_web_memory_bytes 0",
             "mendpath_web_files_total{from=\"memory\"} 0",
+            "mendpath_web_packed_total 0",
         ] {
             assert!(metrics.contains(line), "{line} is not in {metrics}");
         }

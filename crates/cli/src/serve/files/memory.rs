@@ -1,4 +1,4 @@
-//! Small files, kept in memory for as long as the disk has nothing newer.
+//! Small files, kept in memory for as long as the disk has nothing newer, and what gzip makes of them.
 //!
 //! Nothing is sent from here unless the system has said within the last millisecond that the file is
 //! still as it was read: an edit shows after that at the latest. Files that were changed a moment ago are
@@ -15,6 +15,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::shown::Shown;
@@ -62,6 +63,8 @@ pub(in crate::serve) struct Memory {
     found: AtomicU64,
     /// Answered from what was opened.
     opened: AtomicU64,
+    /// Compressed, to be kept.
+    packed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +91,8 @@ pub(super) enum Known {
     File(State, Arc<Shown>),
     /// There was none.
     Nothing,
+    /// What a file that was in this state becomes by gzip.
+    Packed(State, Bytes),
 }
 
 /// What is known, and whether the system has said lately that it is so.
@@ -121,6 +126,8 @@ pub(in crate::serve) struct Figures {
     pub(in crate::serve) found: u64,
     /// Files that were opened.
     pub(in crate::serve) opened: u64,
+    /// How often a file was compressed to be kept so.
+    pub(in crate::serve) packed: u64,
 }
 
 impl State {
@@ -227,6 +234,36 @@ impl Memory {
         })
     }
 
+    /// What a file in this state becomes by `pack`, which is kept under a name of its own.
+    ///
+    /// # Errors
+    /// As `pack`.
+    pub(super) fn pack<E>(
+        &self,
+        name: &str,
+        state: State,
+        now: Instant,
+        pack: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
+        if let Some(packed) = self.packed(name, state) {
+            return Ok(packed);
+        }
+        let packed = pack()?;
+        self.packed.fetch_add(1, Ordering::Relaxed);
+        self.keep(name, Known::Packed(state, packed.clone()), now);
+        Ok(packed)
+    }
+
+    fn packed(&self, name: &str, state: State) -> Option<Bytes> {
+        let mut books = self.books();
+        let kept = books.kept.get_mut(name)?;
+        kept.used = true;
+        match &kept.known {
+            Known::Packed(of, packed) if *of == state => Some(packed.clone()),
+            _ => None,
+        }
+    }
+
     /// What was there is no more.
     pub(super) fn forget(&self, name: &str) {
         self.books().remove(name);
@@ -248,6 +285,7 @@ impl Memory {
             bytes: books.bytes,
             found: self.found.load(Ordering::Relaxed),
             opened: self.opened.load(Ordering::Relaxed),
+            packed: self.packed.load(Ordering::Relaxed),
         }
     }
 
@@ -260,7 +298,7 @@ impl Known {
     /// The state of the file, if there was one.
     fn state(&self) -> Option<State> {
         match self {
-            Self::File(state, _) => Some(*state),
+            Self::File(state, _) | Self::Packed(state, _) => Some(*state),
             Self::Nothing => None,
         }
     }
@@ -269,6 +307,7 @@ impl Known {
         match self {
             Self::File(state, _) => OVERHEAD + usize::try_from(state.len).unwrap_or(usize::MAX - OVERHEAD),
             Self::Nothing => OVERHEAD,
+            Self::Packed(_, packed) => OVERHEAD + packed.len(),
         }
     }
 }
@@ -347,6 +386,29 @@ mod tests {
         }
         assert_eq!(memory.figures(), Figures::default());
         assert!(memory.books().order.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_compressed_is_kept_within_the_limit() {
+        let now = Instant::now();
+        let limits = Limits { total: 4 * (EACH + OVERHEAD), ..Limits::default() };
+        let memory = Memory::new(limits);
+        let pack = |name: &str, len| {
+            let pack = || Ok::<_, std::convert::Infallible>(Bytes::from(vec![7; EACH]));
+            let Ok(packed) = memory.pack(name, state(len), now, pack);
+            assert_eq!(packed.len(), EACH);
+            memory.figures().packed
+        };
+        for n in 0..100 {
+            let before = pack(&format!("page {n}"), EACH);
+            assert_eq!(pack("page 0", EACH), before, "it is kept");
+            assert!(memory.figures().bytes <= limits.total);
+        }
+        let full = Figures { names: 4, bytes: limits.total, found: 0, opened: 0, packed: 100 };
+        assert_eq!(memory.figures(), full);
+        assert_eq!(pack("page 0", EACH + 1), 101, "it was edited");
+        assert_eq!(pack("page 1", EACH), 102, "it had to go");
+        assert_eq!(memory.figures(), Figures { packed: 102, ..full });
     }
 
     #[tokio::test(start_paused = true)]

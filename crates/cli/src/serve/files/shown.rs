@@ -2,6 +2,7 @@
 
 use std::{fs::Metadata, ops::Range};
 
+use bytes::Bytes;
 use headers::{AcceptRanges, ContentLength, ContentRange, HeaderMap, HeaderMapExt as _};
 use hyper::{
     Response, StatusCode,
@@ -14,6 +15,7 @@ use hyper::{
 use super::{
     body::{Content, FileBody},
     conditions::{Answer, Validators, weaken},
+    memory::State,
 };
 use crate::accounts::now;
 
@@ -25,6 +27,18 @@ pub(super) struct Shown {
     validators: Validators,
     /// The fields of an answer with all of it.
     whole: HeaderMap,
+    /// What is to be compressed for those who take that.
+    text: Option<Text>,
+}
+
+/// A short text that is in memory.
+#[derive(Debug)]
+pub(super) struct Text {
+    /// Under which its compressed form is kept.
+    pub(super) name: Box<str>,
+    /// In which the file was.
+    pub(super) state: State,
+    pub(super) bytes: Bytes,
 }
 
 impl Shown {
@@ -34,6 +48,7 @@ impl Shown {
         metadata: &Metadata,
         kind: HeaderValue,
         coding: Option<&'static str>,
+        text: Option<Text>,
     ) -> Self {
         let (len, validators) = (metadata.len(), Validators::new(metadata, coding, now()));
         let mut whole = HeaderMap::new();
@@ -51,7 +66,25 @@ impl Shown {
         if let Some(coding) = coding {
             whole.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
         }
-        Self { content, len, validators, whole }
+        Self { content, len, validators, whole, text }
+    }
+
+    /// What is to be compressed of it.
+    pub(super) fn text(&self) -> Option<&Text> {
+        self.text.as_ref()
+    }
+
+    /// The answer with all of it, compressed.
+    pub(super) fn carry_packed(&self, packed: Bytes) -> Response<FileBody> {
+        let len = packed.len() as u64;
+        let mut response = Response::new(FileBody::new(&Content::Bytes(packed), 0..len, false));
+        let fields = response.headers_mut();
+        *fields = self.whole.clone();
+        fields.remove(ACCEPT_RANGES);
+        fields.typed_insert(ContentLength(len));
+        fields.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        weaken(fields);
+        response
     }
 
     /// The answer to a request with these fields.
@@ -105,11 +138,7 @@ impl Shown {
     pub(super) fn empty() -> Self {
         let file = tempfile::tempfile().expect("a file");
         let metadata = file.metadata().expect("of an open file");
-        Self::new(
-            Content::Bytes(bytes::Bytes::new()),
-            &metadata,
-            HeaderValue::from_static("text/plain"),
-            None,
-        )
+        let content = Content::Bytes(Bytes::new());
+        Self::new(content, &metadata, HeaderValue::from_static("text/plain"), None, None)
     }
 }
