@@ -1,11 +1,11 @@
 //! Fields that are about one connection, and that the other side of a proxy must not see (RFC 9110
-//! section 7.6.1).
+//! section 7.6.1), and what says how many proxies a request may come through (section 7.6.2).
 
 use hyper::{
     HeaderMap,
     header::{
-        CONNECTION, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
-        UPGRADE,
+        CONNECTION, HeaderName, MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+        TRANSFER_ENCODING, UPGRADE,
     },
 };
 
@@ -38,9 +38,31 @@ pub(crate) fn strip(fields: &mut HeaderMap) {
     }
 }
 
+/// Counts Max-Forwards down, which counts for TRACE and OPTIONS alone; false if it was 0.
+pub(crate) fn may_go_on(fields: &mut HeaderMap) -> bool {
+    let left = fields.get(MAX_FORWARDS).and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+    match left {
+        Some(0) => false,
+        Some(left) => {
+            fields.insert(MAX_FORWARDS, (left - 1).into());
+            true
+        }
+        None => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_proxy_counts_down() {
+        let mut fields = HeaderMap::new();
+        assert!(may_go_on(&mut fields) && fields.is_empty());
+        fields.insert(MAX_FORWARDS, 2_u32.into());
+        assert!(may_go_on(&mut fields) && may_go_on(&mut fields) && !may_go_on(&mut fields));
+        assert_eq!(fields[MAX_FORWARDS], "0");
+    }
 
     #[test]
     fn what_connection_names_goes_with_it() {

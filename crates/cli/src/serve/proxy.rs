@@ -30,7 +30,7 @@ use self::{
 };
 use super::site::{Answer, SiteBody, boxed, busy, text};
 use super::websocket::{WebSocket, keep_upgrade};
-use crate::hop_by_hop::strip;
+use crate::hop_by_hop::{may_go_on, strip};
 
 /// For a connection to the server behind.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -62,9 +62,8 @@ impl Backend {
 
     /// Asks it; its failures are answers as well.
     pub(super) fn answer(&self, mut request: Request<SiteBody>, from: SocketAddr) -> Answer {
-        if fields::goes_round(request.headers()) {
-            let refusal = text(StatusCode::LOOP_DETECTED, "The request has come this way too often.\n");
-            return Box::pin(std::future::ready(refusal));
+        if let Some(answer) = own_answer(&mut request) {
+            return Box::pin(std::future::ready(answer));
         }
         let socket = WebSocket::of(&mut request);
         let hints = request.extensions().get::<Interim>().cloned();
@@ -137,6 +136,22 @@ impl Backend {
         }
         Some(request)
     }
+}
+
+/// The answer to a request that is not handed on: it has come this way too often, or may come no farther
+/// (RFC 9110 section 7.6.2).
+fn own_answer(request: &mut Request<SiteBody>) -> Option<Response<SiteBody>> {
+    if fields::goes_round(request.headers()) {
+        return Some(text(StatusCode::LOOP_DETECTED, "The request has come this way too often.\n"));
+    }
+    let counts = matches!(*request.method(), Method::OPTIONS | Method::TRACE);
+    if !counts || may_go_on(request.headers_mut()) {
+        return None;
+    }
+    Some(match *request.method() {
+        Method::OPTIONS => text(StatusCode::OK, "This server hands requests on.\n"),
+        _ => text(StatusCode::NOT_IMPLEMENTED, "This server shows nobody what it is sent.\n"),
+    })
 }
 
 /// The request with the end of its body where HTTP/1.1 sees it (RFC 9112 section 6.3).
@@ -271,7 +286,7 @@ mod tests {
 
     use hyper::{
         body::{Body, Frame},
-        header::VIA,
+        header::{MAX_FORWARDS, VIA},
     };
     use tokio::sync::mpsc;
 
@@ -422,6 +437,23 @@ mod tests {
             request = behind.forward(request, from).unwrap();
         }
         assert_eq!(behind.answer(request, from).await.status(), StatusCode::LOOP_DETECTED);
+    }
+
+    #[tokio::test]
+    async fn a_request_goes_no_farther_than_it_may() {
+        // Nobody is there.
+        let behind = Backend::new(Uri::from_static("http://127.0.0.1:0"));
+        for (method, left, status) in [
+            (Method::OPTIONS, "0", StatusCode::OK),
+            (Method::TRACE, "0", StatusCode::NOT_IMPLEMENTED),
+            (Method::OPTIONS, "1", StatusCode::BAD_GATEWAY),
+            (Method::GET, "0", StatusCode::BAD_GATEWAY),
+        ] {
+            let request = Request::builder().method(&method).uri("/").header(MAX_FORWARDS, left);
+            let request = request.body(boxed(Empty::<Bytes>::new())).unwrap();
+            let answer = behind.answer(request, ([127, 0, 0, 1], 1).into()).await;
+            assert_eq!(answer.status(), status, "{method} {left}");
+        }
     }
 
     #[tokio::test]

@@ -3,12 +3,10 @@
 use std::sync::Mutex;
 
 use hyper::{
-    HeaderMap, Method, Request, Response, StatusCode, Uri, Version,
+    Method, Request, Response, StatusCode, Uri, Version,
     body::Incoming,
     ext::on_informational,
-    header::{
-        CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderValue, MAX_FORWARDS, TRANSFER_ENCODING, UPGRADE,
-    },
+    header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderValue, TRANSFER_ENCODING, UPGRADE},
     http::request::Parts,
 };
 use tokio::sync::oneshot;
@@ -57,7 +55,7 @@ pub(super) fn rewrite(head: &Head, path: Uri, mut parts: Parts) -> Result<Outgoi
     if parts.method == Method::TRACE {
         return Err(Answered::Trace);
     }
-    if parts.method == Method::OPTIONS && !may_go_on(fields) {
+    if parts.method == Method::OPTIONS && !hop_by_hop::may_go_on(fields) {
         return Err(Answered::Options);
     }
     let has_body = head.body != Framing::Length(0);
@@ -93,19 +91,6 @@ pub(super) fn rewrite(head: &Head, path: Uri, mut parts: Parts) -> Result<Outgoi
 
 fn host_field(target: &Target) -> String {
     if target.port == 80 { target.host.to_string() } else { target.to_string() }
-}
-
-/// Counts Max-Forwards down; false if it was 0.
-fn may_go_on(fields: &mut HeaderMap) -> bool {
-    let left = fields.get(MAX_FORWARDS).and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
-    match left {
-        Some(0) => false,
-        Some(left) => {
-            fields.insert(MAX_FORWARDS, (left - 1).into());
-            true
-        }
-        None => true,
-    }
 }
 
 impl Answered {
