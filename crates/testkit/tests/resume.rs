@@ -1,15 +1,16 @@
 //! New and idle paths begin with what was seen of them: how much that gains, and whom it does not
 //! cost anything.
 
-use std::thread;
+use std::{net::SocketAddr, thread};
 
 use mendpath_testkit::{
     pairs::{Pair, Quality},
     response::{Exchange, PathPlan, Response},
+    world::{Step, World},
 };
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize, network::Direction};
-use proto::{ControllerKind, RecoveryKind, TransportConfig};
-use units::{BitRate, Bytes, Duration, LossRate};
+use proto::{ControllerKind, Dir, NetworkPath, Read, RecoveryKind, TransportConfig};
+use units::{BitRate, Bytes, Duration, Instant, LossRate};
 
 const MS: Duration = Duration::from_millis(1);
 /// Connections that return to paths that are known.
@@ -46,6 +47,33 @@ fn respond(exchange: &mut Exchange, path: &PathPlan, size: usize) -> Response {
 /// A transfer teaches what the path carries.
 fn teach(path: &PathPlan, transport: &TransportConfig) {
     respond(&mut connect(path, transport), path, 8_000_000);
+}
+
+/// A client asks as soon as it may, and closes in the middle of the response: the server's path never rests.
+fn leave_early(path: &PathPlan, transport: &TransportConfig) {
+    let (local, remote) = (SocketAddr::from(([10, 0, 0, 2], 50_000)), SocketAddr::from(([10, 0, 0, 1], 443)));
+    let mut world = World::new(Seed(2), false);
+    let hosts = (world.add_host(&[local], None), world.add_host(&[remote], Some(transport)));
+    world.join(local, remote, &path.up, &path.down);
+    let client = world.connect(hosts.0, transport, NetworkPath { local, remote });
+    let end = Instant::ORIGIN + ms(200);
+    while world.connection(client).is_handshaking() && world.step(end) == Step::Advanced {}
+    let id = world.with(client, |c, _| {
+        let id = c.open(Dir::Bi).unwrap();
+        c.write(id, b"request").unwrap();
+        id
+    });
+    let (answer, mut buffer) = (vec![42; 65_536], vec![0; 65_536]);
+    while world.step(end) == Step::Advanced {
+        let Some(server) = world.hosts_connection(hosts.1) else { continue };
+        world.with(server, |c, _| {
+            while c.accept(Dir::Bi).is_some() {}
+            while c.write(id, &answer).is_ok() {}
+        });
+        world.with(client, |c, _| while let Ok(Read::Data(_)) = c.read(id, &mut buffer) {});
+    }
+    world.with(client, |c, now| c.close(now, 0u8.into(), b"enough"));
+    world.run_until(end + ms(200));
 }
 
 #[test]
@@ -185,6 +213,18 @@ fn a_path_that_got_smaller_is_found_out_and_costs_little() {
     );
     // What is lost is about what was sent too much, once: the jump was half of 625 kB.
     assert!(large.paths[0].bytes_lost < 320_000, "{:?}", large.paths[0]);
+}
+
+/// What is known of a path is lent to one connection, and was gone with it if that never came to rest.
+#[test]
+fn what_a_path_carries_is_known_after_a_client_that_left_early() {
+    let path = path(100, 50);
+    let transport = transport(true);
+    teach(&path, &transport);
+    leave_early(&path, &transport);
+    let response = respond(&mut connect(&path, &transport), &path, 60_000);
+    assert!(response.completion <= BARE + MS * 5, "{}", response.completion);
+    assert!(response.paths[0].jumps > 0, "{:?}", response.paths[0]);
 }
 
 #[test]

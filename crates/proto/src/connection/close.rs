@@ -74,6 +74,7 @@ impl Connection {
         if self.state.is_closed() {
             return;
         }
+        self.leave_paths(now);
         self.enter_closing(now, CloseFrame::Application { code, reason: reason.to_vec() });
         self.events.push_back(Event::ConnectionLost(ConnectionError::LocallyClosed));
     }
@@ -136,9 +137,24 @@ impl Connection {
                 }
             };
             self.events.push_back(Event::ConnectionLost(error));
+            self.leave_paths(now);
         }
         if !self.state.is_drained() {
             self.state = State::Draining { until: now + self.close_period() };
+        }
+    }
+
+    /// Somebody closes while the paths work. What was learnt of them serves the next connection as after an
+    /// exchange, although not all has been acknowledged: a client may close with the last byte that it wanted.
+    /// What its connection was lent would be gone else (docs/decisions/0018-careful-resume.md).
+    fn leave_paths(&mut self, now: Instant) {
+        if !self.handshake.is_confirmed() {
+            return;
+        }
+        let is_known = |path: &&mut Path| path.works() && path.rtt().first_sample_at().is_some();
+        for path in self.paths.values_mut().filter(is_known) {
+            let found = path.take_finding(now);
+            self.config.path_store.remember(&path.network(), path.learnt(), &found);
         }
     }
 
