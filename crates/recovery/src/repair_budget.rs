@@ -88,7 +88,6 @@ impl RepairBudget {
     }
 
     fn earn(&mut self, bytes: f64) {
-        // A longer burst may be saved up where there is so much loss that a block needs it.
         self.credit = (self.credit + bytes).min(self.limits.allowance as f64);
     }
 }
