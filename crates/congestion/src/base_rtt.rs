@@ -5,7 +5,8 @@
 //!   round trip of packets sent after that is through. Without that, who comes to a full queue
 //!   would hold the queue for the route, keep it full, and be confirmed by it.
 //! - If for [`LIFETIME`] no sample came near RTT_min, the smallest one of that round trip replaces
-//!   it: the route has changed.
+//!   it: the route has changed. So do those of earlier connections behind the same address, one of
+//!   which may have been with a nearer host.
 //! - If backoffs have brought the window down to a quarter and the delay has not followed, it is
 //!   not our queue that we see. The delay is then RTT_min at once, and the window goes back to
 //!   where the backoffs began.
@@ -33,13 +34,21 @@ const DISPROVED: f64 = 0.25;
 /// RTT_min and what is known against it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BaseRtt {
-    min: Option<Duration>,
+    min: Option<Known>,
     /// When a sample was last near it.
     seen_at: Instant,
     /// When the next probe is due; `None` before the first sample.
     due: Option<Instant>,
     probe: Option<Probe>,
     backoffs: Option<Backoffs>,
+}
+
+/// RTT_min.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    min: Duration,
+    /// Whether a sample of this connection was near it.
+    own: bool,
 }
 
 /// A time with half the window.
@@ -71,13 +80,19 @@ struct Backoffs {
 impl BaseRtt {
     /// RTT_min; `None` before any sample.
     pub(crate) fn min(&self) -> Option<Duration> {
-        self.min
+        self.min.map(|known| known.min)
     }
 
     /// Begins with the smallest that earlier connections have seen, which is believed as if this one
     /// had seen it when its first sample came.
     pub(crate) fn recall(&mut self, min: Option<Duration>) {
-        self.min = min;
+        self.min = min.map(|min| Known { min, own: false });
+    }
+
+    /// Whether nobody but earlier connections has been near RTT_min, though this one has had [`LIFETIME`] for it.
+    pub(crate) fn is_hearsay(&self, now: Instant) -> bool {
+        let is_foreign = self.min.is_some_and(|known| !known.own);
+        is_foreign && self.due.is_some() && now.saturating_duration_since(self.seen_at) > LIFETIME
     }
 
     /// Whether half the window is to be used.
@@ -96,13 +111,13 @@ impl BaseRtt {
         if sample.is_zero() {
             return;
         }
-        let min = *self.min.get_or_insert(sample);
+        let Known { min, .. } = *self.min.get_or_insert(Known { min: sample, own: true });
         let due = *self.due.get_or_insert_with(|| {
             self.seen_at = ack.now;
             ack.now + YOUTH
         });
         if sample <= min + min / NEAR {
-            self.min = Some(min.min(sample));
+            self.min = Some(Known { min: min.min(sample), own: true });
             self.seen_at = ack.now;
         }
         if may && self.probe.is_none() && ack.now >= due {
@@ -136,7 +151,7 @@ impl BaseRtt {
 
     /// RTT_min is now `min`, whatever it was.
     fn replace(&mut self, now: Instant, min: Duration) {
-        (self.min, self.seen_at, self.backoffs) = (Some(min), now, None);
+        (self.min, self.seen_at, self.backoffs) = (Some(Known { min, own: true }), now, None);
     }
 
     /// A window of `window` bytes is about to be reduced, because the delay is `delay`. Returns the
@@ -242,6 +257,20 @@ mod tests {
             let expires = (113_000..114_000).contains(&now);
             assert!(base.min() == Some(ms(expected)) || expires, "{now}: {:?}", base.min());
         }
+    }
+
+    #[test]
+    fn what_earlier_connections_have_seen_is_hearsay_until_a_sample_is_near_it() {
+        let mut base = BaseRtt::default();
+        base.recall(Some(ms(25)));
+        assert!(!base.is_hearsay(at(60_000)), "no sample yet");
+        ack(&mut base, 100, 75);
+        assert!(!base.is_hearsay(at(10_100)) && base.is_hearsay(at(10_101)));
+        ack(&mut base, 200, 26);
+        assert!(!base.is_hearsay(at(60_000)));
+        let mut own = BaseRtt::default();
+        ack(&mut own, 100, 25);
+        assert!(!own.is_hearsay(at(60_000)));
     }
 
     #[test]

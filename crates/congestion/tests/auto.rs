@@ -4,7 +4,7 @@
 mod network;
 
 use mendpath_congestion::ControllerKind::{Auto, Cubic, NewReno};
-use mendpath_congestion::{Ack, Config, Controller, ControllerKind, Loss, Phase, Rtt};
+use mendpath_congestion::{Ack, Config, Controller, ControllerKind, Loss, Phase, Precedents, Rtt};
 use network::{Chain, Link, Network, Path};
 use units::{Duration, Instant};
 
@@ -299,4 +299,29 @@ fn slow_start_that_delays_have_ended_goes_on_once_losses_are_chance() {
     assert!(!after(&[37, 200, 300])[899], "two losses without delay may be");
     let resumed = after(&[37, 200, 300, 400, 500]);
     assert!(!resumed[499] && resumed[899], "four are chance");
+}
+
+/// Behind the address of a host that was 40 ms away is another one, 75 ms away. A packet leaves every millisecond,
+/// and none is lost.
+#[test]
+fn a_round_trip_that_only_earlier_connections_had_is_measured_again() {
+    const SIZE: u64 = 1_200;
+    let mut auto: Box<dyn Controller> = Auto.build(&Config::default());
+    let mut precedents = Precedents::default();
+    precedents.begin(Instant::ORIGIN, Duration::from_millis(40));
+    auto.recall(&precedents);
+    let at = |n: u64| Instant::ORIGIN + Duration::from_millis(n);
+    let delay = Duration::from_millis(75);
+    let rtt = Rtt { latest: delay, smoothed: delay, min: delay, ..Rtt::default() };
+    let mut is_smaller_after = |n: u64| {
+        let before = auto.window();
+        auto.on_sent(at(n), SIZE, 75 * SIZE);
+        let (now, largest_sent_at) = (at(n) + delay, at(n));
+        let ack = Ack { now, bytes: SIZE, largest_sent_at, rtt, adjusted_rtt: delay, ..Ack::default() };
+        auto.on_ack(&ack, &[]);
+        auto.window() < before
+    };
+    let smaller: Vec<u64> = (1_000..30_000).filter(|n| is_smaller_after(*n)).collect();
+    // Ten seconds after the first sample, once: then it is known.
+    assert!(matches!(smaller[..], [11_000..=11_100]), "{smaller:?}");
 }
