@@ -2,13 +2,13 @@
 //! `tests/timelines.rs`, for comparison with `bench/simulators/single_flow.tcl`.
 //!
 //! The first argument is the flow's length in segments, the others are the data packets that the
-//! link loses, from 0. Prints when the last acknowledgement is back at the sender, in ms, and the
-//! timeouts. Words before the numbers: with `handshake`, time counts from the end of a handshake,
-//! which has given a first sample of the round-trip time; with `plain`, there is no Early
-//! Retransmit. With `linux` or `linux-reno`, TCP is Linux's, segments have 1,448 bytes, and what is
-//! printed is when the last byte is with a receiver that asked for it by a short request, as
-//! `mendpath lab` measures it. With `quick`, every segment is acknowledged at once. With
-//! `timeline`, what happened to every packet follows.
+//! link loses, from 0. Prints when the last acknowledgement is back at the sender, in ms, or `never`
+//! if that takes longer than a minute; then the timeouts. Words before the numbers: with
+//! `handshake`, time counts from the end of a handshake, which has given a first sample of the
+//! round-trip time; with `plain`, there is no Early Retransmit. With `linux` or `linux-reno`, TCP is
+//! Linux's, segments have 1,448 bytes, and what is printed is when the last byte is with a receiver
+//! that asked for it by a short request, as `mendpath lab` measures it. With `quick`, every segment
+//! is acknowledged at once. With `timeline`, what happened to every packet follows.
 
 use std::process::ExitCode;
 
@@ -75,10 +75,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let timelines = timeline.then(|| sim.watch(&[flow]));
     sim.run_until_done(Instant::ORIGIN + Duration::from_secs(60)).expect("within limits");
     // Half a round trip on top: the last acknowledgement's, or the request's.
-    match sim.flow(flow).and_then(|flow| flow.completion_time()) {
-        Some(time) => println!("{:.6} {}", time.as_millis_f64() + 10.000_054, sim.totals().timeouts),
-        None => println!("never"),
-    }
+    let time = sim.flow(flow).and_then(|flow| flow.completion_time());
+    let time = time.map(|time| format!("{:.6}", time.as_millis_f64() + 10.000_054));
+    println!("{} {}", time.as_deref().unwrap_or("never"), sim.totals().timeouts);
     if let Some(timelines) = timelines {
         print!("{}", text(&timelines.of(flow), &PortNames::new(&topology), usize::MAX));
     }
