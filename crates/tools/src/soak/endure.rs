@@ -21,6 +21,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, timeout_at},
 };
+use units::Bytes;
 
 use crate::soak::{Args, Outcome, PATHS, host::mix, print};
 use growth::{Growth, Sample};
@@ -48,16 +49,16 @@ pub async fn endure(args: &Args) -> Outcome<ExitCode> {
     let end = began + total;
     let idle = stage.look().await?;
 
-    let mut disturbing = JoinSet::new();
-    disturbing.spawn(cut_paths(stage.clone(), args.seed));
-    disturbing.spawn(restart(stage.clone(), ledger.clone(), began, total));
+    let mut cutting = JoinSet::new();
+    cutting.spawn(cut_paths(stage.clone(), args.seed));
+    let restarting = tokio::spawn(restart(stage.clone(), ledger.clone(), began, total));
     let sampling = tokio::spawn(sample(stage.clone(), began, end));
     let mut working = JoinSet::new();
     for (index, kind) in (0..).zip(work::CREW) {
         working.spawn(work::work(*kind, stage.clone(), ledger.clone(), mix(args.seed) ^ index, end));
     }
     let samples = sampling.await??;
-    disturbing.shutdown().await;
+    cutting.shutdown().await;
     stage.restore_paths()?;
 
     let mut hung = 0;
@@ -72,10 +73,12 @@ pub async fn endure(args: &Args) -> Outcome<ExitCode> {
             }
         }
     }
+    // Whether the pair came back from its last death counts, however soon after it the load ended.
+    restarting.await?;
     let rest = settled(&stage, &idle).await?;
     let good = report(args, &stage, &ledger, &samples, (idle, rest), hung).await?;
     if let Some(file) = &args.figure {
-        std::fs::write(file, figure::draw(args, &samples, &ledger))?;
+        std::fs::write(file, figure::draw(args, began, &samples, &ledger))?;
         print(format_args!("figure: {}", file.display()));
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -126,6 +129,10 @@ async fn restart(stage: Arc<Stage>, ledger: Arc<Ledger>, began: Instant, total: 
             continue;
         }
         tokio::time::sleep_until(began + total * half / (2 * LIVES)).await;
+        // Coming back took too long for all of them, which the ledger tells.
+        if Instant::now() >= began + total {
+            return;
+        }
         say(format_args!("soak: kill -9 of the {}", role.name()));
         let outage = ledger.outage_begins();
         if let Err(error) = stage.restart(role).await {
@@ -196,7 +203,8 @@ async fn report(
             print(format_args!("{}: descriptors LEAK", role.name()));
             good = false;
         }
-        let peak = samples.iter().map(|sample| sample.ends[role as usize].peak).max().unwrap_or_default();
+        let peaks = samples.iter().map(|sample| sample.ends[role as usize].peak);
+        let peak = peaks.fold(after.peak, Bytes::max);
         if peak > args.memory {
             print(format_args!("{}: {peak} at its peak are MORE than {}", role.name(), args.memory));
             good = false;

@@ -1,6 +1,7 @@
 //! The picture of a run.
 
 use figures::{Axis, Chart, Layer, Sheet, whole};
+use tokio::time::Instant;
 
 use super::{
     growth::Sample,
@@ -16,8 +17,8 @@ const SLICE: f64 = 0.5;
 /// A download counts as small up to this many bytes.
 const SMALL: u64 = 60_000;
 
-/// The figure as SVG.
-pub fn draw(args: &Args, samples: &[Sample], ledger: &Ledger) -> String {
+/// The figure of a run that began then, as SVG.
+pub fn draw(args: &Args, began: Instant, samples: &[Sample], ledger: &Ledger) -> String {
     let minutes = args.minutes as f64;
     let time = || Axis::new("time (min)", 0.0, minutes);
 
@@ -26,14 +27,11 @@ pub fn draw(args: &Args, samples: &[Sample], ledger: &Ledger) -> String {
     let descriptors = both(samples, |sample, role| sample.ends[role as usize].descriptors as f64);
     let descriptors = chart("Open descriptors", time(), "open descriptors", descriptors);
 
-    let successes = ledger.successes();
-    let Some(end) = successes.iter().map(|(ended, ..)| *ended).max() else { return String::new() };
-    let began = samples.last().map_or(end, |last| end.checked_sub(last.at).unwrap_or(end));
-    let minute = |ended: tokio::time::Instant| ended.saturating_duration_since(began).as_secs_f64() / 60.0;
+    let minute = |ended: Instant| ended.saturating_duration_since(began).as_secs_f64() / 60.0;
     let slices = (minutes / SLICE) as usize;
     let mut carried = [vec![0.0; slices + 1], vec![0.0; slices + 1]];
     let mut small = Vec::new();
-    for (ended, kind, bytes, took) in &successes {
+    for (ended, kind, bytes, took) in &ledger.successes() {
         let at = minute(*ended);
         let series = match kind {
             Kind::Download => 0,
@@ -41,7 +39,8 @@ pub fn draw(args: &Args, samples: &[Sample], ledger: &Ledger) -> String {
             Kind::Association | Kind::Unread => continue,
         };
         carried[series][((at / SLICE) as usize).min(slices)] += *bytes as f64 * 8.0 / 1e6 / (SLICE * 60.0);
-        if *kind == Kind::Download && *bytes <= SMALL {
+        // What was under way at the end is beyond the axis.
+        if *kind == Kind::Download && *bytes <= SMALL && at <= minutes {
             small.push((at, took.as_secs_f64() * 1e3));
         }
     }

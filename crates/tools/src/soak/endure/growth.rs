@@ -83,10 +83,15 @@ impl Growth {
     pub fn print(&self, role: Role) {
         let [early, middle, late] = self.at;
         let (mean, half) = self.estimate();
+        let growth = match self.slopes.len() {
+            0 | 1 => "too short to tell whether it grows".to_owned(),
+            stretches => {
+                format!("grows by {mean:+.1} +- {half:.1} MiB an hour (95 %, {stretches} stretches)")
+            }
+        };
         print(format_args!(
-            "{}: {early:.1} MiB at 10 % of the time, {middle:.1} at 50 %, {late:.1} at the end; grows by {mean:+.1} +- {half:.1} MiB an hour (95 %, {} stretches)",
-            role.name(),
-            self.slopes.len()
+            "{}: {early:.1} MiB at 10 % of the time, {middle:.1} at 50 %, {late:.1} at the end; {growth}",
+            role.name()
         ));
     }
 }

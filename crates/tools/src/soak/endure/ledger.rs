@@ -158,6 +158,10 @@ impl Ledger {
         for fault in &books.faults {
             print(format_args!("FAULT: {fault}"));
         }
+        let away = books.outages.iter().filter(|outage| outage.until.is_none()).count();
+        if away > 0 {
+            print(format_args!("FAULT: after {away} deaths nothing came through any more"));
+        }
         const SHOWN: usize = 20;
         for surprise in surprises.iter().take(SHOWN) {
             print(format_args!("FAULT: {surprise}"));
@@ -165,7 +169,7 @@ impl Ledger {
         if surprises.len() > SHOWN {
             print(format_args!("and {} more faults", surprises.len() - SHOWN));
         }
-        surprises.is_empty() && books.faults.is_empty()
+        surprises.is_empty() && books.faults.is_empty() && away == 0
     }
 }
 
@@ -186,4 +190,26 @@ struct Row {
     bytes: u64,
     expected: u64,
     wrong: BTreeMap<Wrong, u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(began: Instant, ended: Instant) -> Done {
+        Done { kind: Kind::Download, began, ended, bytes: 0, wrong: Some((Wrong::Broken, "reset".into())) }
+    }
+
+    #[test]
+    fn a_death_breaks_what_is_under_way_and_must_have_an_end() {
+        let (ledger, hour) = (Ledger::default(), Duration::from_secs(3_600));
+        let outage = ledger.outage_begins();
+        let died = Instant::now();
+        ledger.note(broken(died, died + hour));
+        assert!(!ledger.print(), "nothing has come through since");
+        ledger.outage_ends(outage, Role::Server);
+        assert!(ledger.print());
+        ledger.note(broken(died + hour, died + hour));
+        assert!(!ledger.print(), "the pair works again by then");
+    }
 }

@@ -66,11 +66,12 @@ pub async fn work(kind: Kind, stage: Arc<Stage>, ledger: Arc<Ledger>, seed: u64,
             Ok(bytes) => (bytes, None),
             Err(error) => (0, Some(sort(error.to_string()))),
         };
-        if wrong.is_some() {
+        let failed = wrong.is_some();
+        ledger.note(Done { kind, began, ended: Instant::now(), bytes, wrong });
+        if failed {
             // Who is refused at once does not ask a thousand times a second.
             pause(Duration::from_millis(500)).await;
         }
-        ledger.note(Done { kind, began, ended: Instant::now(), bytes, wrong });
     }
 }
 
@@ -134,6 +135,7 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
     let (mut control, relay) = within(socks5(stage.proxy(), 3, ([0, 0, 0, 0], 0).into())).await?;
     let program = UdpSocket::bind(ANY).await?;
     let mut heard = vec![0; 10_000];
+    let mut sent = Vec::new();
     let mut bytes = 0;
     for packet in 0..PACKETS {
         let random = mix(seed ^ packet);
@@ -142,19 +144,15 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
         let payload = datagram.len();
         datagram.resize(payload + length, 0);
         fill(random, 0, &mut datagram[payload..]);
+        sent.push(datagram);
         let mut answered = false;
         for _ in 0..ATTEMPTS {
-            program.send_to(&datagram, relay).await?;
+            program.send_to(&sent[sent.len() - 1], relay).await?;
             let hear = async {
                 loop {
                     let n = program.recv(&mut heard).await?;
-                    if n == datagram.len() && heard[..n] == datagram {
+                    if is_of_the_last(&heard[..n], &sent)? {
                         return Outcome::Ok(());
-                    }
-                    // An echo of an earlier attempt has the length of its own packet and its bytes:
-                    // another that has neither is a fault.
-                    if n == datagram.len() {
-                        return Err("a byte of an echo is wrong".into());
                     }
                 }
             };
@@ -176,6 +174,15 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
         bytes += length as u64;
     }
     Ok(bytes)
+}
+
+/// Whether an echo is that of the last datagram sent. One of an earlier, of which there were several
+/// attempts, may come late; what was never sent is a fault.
+fn is_of_the_last(echo: &[u8], sent: &[Vec<u8>]) -> Outcome<bool> {
+    match sent.iter().rposition(|datagram| datagram == echo) {
+        Some(at) => Ok(at + 1 == sent.len()),
+        None => Err(format!("an echo of {} bytes is wrong", echo.len()).into()),
+    }
 }
 
 /// Asks for much, reads nothing for a while, and goes.
@@ -215,4 +222,22 @@ pub async fn until_it_works(stage: &Stage) -> Outcome<()> {
 /// Fails when nothing happens for too long.
 async fn within<T>(step: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     timeout(STALL, step).await.map_err(|_| format!("nothing came for {STALL:?}"))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_echoes_are_none_that_are_wrong() {
+        let sent: [Vec<u8>; 3] = [vec![1; 40], vec![2; 40], vec![3; 20]];
+        assert!(is_of_the_last(&[3; 20], &sent).unwrap());
+        // Of the same length as another, too.
+        assert!(!is_of_the_last(&[1; 40], &sent[..2]).unwrap());
+        // Cut short, and of somebody else.
+        for wrong in [&sent[2][..19], &[4; 30]] {
+            let error = is_of_the_last(wrong, &sent).unwrap_err();
+            assert_eq!(sort(error.to_string()).0, Wrong::Corrupt);
+        }
+    }
 }
