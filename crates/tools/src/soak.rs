@@ -10,8 +10,8 @@
 //!   path is known by the address that stands in for the server's; so the client process opens that
 //!   path itself with `Connection::add_path`, and again whenever it is gone.
 //!
-//! Exits with 1 if anything is missing or wrong, or if a process needed more memory than
-//! `--memory`; `endure` also if memory grows.
+//! Exits with 1 if anything is missing or wrong, if the client had to connect again, or if a process
+//! needed more memory than `--memory`; `endure`, which kills both ends, also if memory grows.
 
 mod dns;
 mod ends;
@@ -37,7 +37,7 @@ use std::{
 use clap::ValueEnum;
 use emulator::PathId;
 use mendpath_cli::{backoff::pause, console::say};
-use units::{BitRate, Bytes, Duration, LossRate};
+use units::{BitRate, Bytes, Duration, LossRate, percentile};
 
 use pair::Pair;
 
@@ -47,8 +47,8 @@ Examples:
   mendpath-tools soak load
   mendpath-tools soak endure --minutes 60 --rate 30mbit --rtt 20ms --loss 2% --figure hour.svg
 
-Exits with 1 if anything is missing or wrong, or if a process needed more memory than --memory;
-`endure` also if memory grows.";
+Exits with 1 if anything is missing or wrong, if the client had to connect again, or if a process
+needed more memory than --memory; `endure`, which kills both ends, also if memory grows.";
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -183,17 +183,31 @@ async fn soak(args: Args) -> Outcome<ExitCode> {
     Ok(if intact && in_bounds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print_times(what: &str, mut times: Vec<StdDuration>) {
+fn print_times(what: &str, times: Vec<StdDuration>) {
+    print(format_args!("{} {what}: {}", times.len(), summary(times)));
+}
+
+/// Times in ms, by nearest rank.
+fn summary(mut times: Vec<StdDuration>) -> String {
     times.sort();
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+    let at = |share| percentile(&times, share).unwrap_or_default().as_secs_f64() * 1e3;
     let (median, p95, p99, most) = (at(0.5), at(0.95), at(0.99), at(1.0));
-    let count = times.len();
-    print(format_args!(
-        "{count} {what}: median {median:.1} ms, p95 {p95:.1} ms, p99 {p99:.1} ms, most {most:.1} ms"
-    ));
+    format!("median {median:.1} ms, p95 {p95:.1} ms, p99 {p99:.1} ms, most {most:.1} ms")
 }
 
 /// A line of the result, on stdout.
 fn print(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_99th_percentile_of_ten_times_is_the_last() {
+        let times = (1..=10).map(StdDuration::from_secs).collect();
+        let expected = "median 5000.0 ms, p95 10000.0 ms, p99 10000.0 ms, most 10000.0 ms";
+        assert_eq!(summary(times), expected);
+    }
 }

@@ -109,7 +109,7 @@ impl Pair {
         Ok(())
     }
 
-    /// What was lost and mended, and the memory: whether that was in bounds.
+    /// What was lost and mended, and the memory: whether that was in bounds, over one connection.
     pub async fn report(&self, most: Bytes) -> Outcome<bool> {
         for path in PATHS {
             let stats = self.emulator.stats(path)?;
@@ -133,7 +133,14 @@ impl Pair {
         let [server, client] = self.peak_memory()?;
         let mib = |bytes: Bytes| bytes.get() as f64 / f64::from(1 << 20);
         print(format_args!("peak memory: server {:.1} MiB, client {:.1} MiB", mib(server), mib(client)));
-        Ok(server.max(client) <= most && stats["reconnects"] == 0)
+        let (too_much, again) = (server.max(client) > most, stats["reconnects"] != 0);
+        if too_much {
+            print(format_args!("memory: MORE than {most}"));
+        }
+        if again {
+            print(format_args!("the client had to connect AGAIN"));
+        }
+        Ok(!too_much && !again)
     }
 
     /// The most memory that the server and the client ever had.
