@@ -14,8 +14,8 @@
 //! - All of them share this machine's processors. What the attacker itself computes is printed
 //!   beside; where there are no processors to spare, that is a part of the ratio.
 //!
-//! Exits with 1 if the flooded 99th percentile is beyond `--goal` times the quiet one, or a request
-//! or a new client failed.
+//! Exits with 1 if the flooded 99th percentile is beyond `--goal` times the quiet one, if a request or
+//! a new client failed, or if it never came to the flood.
 
 mod attacker;
 mod contest;
@@ -44,8 +44,8 @@ Examples:
   mendpath-tools flood initials
   mendpath-tools flood all --rate 10mbit --seconds 20
 
-Exits with 1 if the flooded 99th percentile is beyond --goal times the quiet one, or if a request or
-a new client failed.";
+Exits with 1 if the flooded 99th percentile is beyond --goal times the quiet one, if a request or a
+new client failed, or if it never came to the flood.";
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 

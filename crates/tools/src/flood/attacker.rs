@@ -68,6 +68,19 @@ impl Deeds {
             asked: next()?.parse()?,
         })
     }
+
+    /// Whether it came to what this kind of flood is about.
+    pub fn took_place(&self, kind: Kind) -> bool {
+        let what = match kind {
+            Kind::Initials => self.sent,
+            // What follows an answer, or does not.
+            Kind::Retry | Kind::Handshakes => self.heard,
+            Kind::Connects | Kind::Dns => self.asked,
+            // The others complete connections, whatever they do then.
+            _ => self.completed,
+        };
+        what > 0
+    }
 }
 
 /// Prepares, says so, waits for the end of standard input, floods, and says what it has done.
@@ -106,8 +119,10 @@ async fn flood(orders: &Orders) -> Outcome<()> {
         }
         let allowed = orders.rate.bytes_in(now() - began);
         while army.wire.sent_bytes < allowed {
-            let left = allowed - army.wire.sent_bytes;
-            if !tactics.strike(&mut army, now(), began, left)? {
+            let before = army.wire.sent_bytes;
+            let struck = tactics.strike(&mut army, now(), began, allowed - before)?;
+            // What the kernel does not take it may take in a while.
+            if !struck || army.wire.sent_bytes == before {
                 break;
             }
         }

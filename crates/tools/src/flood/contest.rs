@@ -23,6 +23,8 @@ use crate::flood::{
 /// From the attacker's first packet to the first request that counts, and from the last that counts
 /// to its end.
 const MARGIN: Duration = Duration::from_secs(1);
+/// Between two looks at the server's threads.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs all contests that were asked for and prints the table.
 pub fn run(args: &ContestArgs) -> Outcome<ExitCode> {
@@ -112,13 +114,13 @@ impl Scene {
 /// What a flood cost.
 pub struct Cost {
     pub deeds: Deeds,
-    /// Of the server, in seconds, while the flood lasted.
+    /// Of the server, in seconds, in the flooded turn.
     pub server_seconds: f64,
     /// Of the attacker, in seconds, for the same time.
     pub attacker_seconds: f64,
     /// The most that the server ever had resident.
     pub memory_mib: f64,
-    /// The most threads that it had.
+    /// The most threads that it was seen to have in the flooded turn.
     pub threads: u64,
 }
 
@@ -143,17 +145,25 @@ async fn flooded(
     if attacker.line().await? != "ready" {
         return Err("the attacker said something strange".into());
     }
-    let (server_before, attacker_before) = (server.processor_seconds()?, attacker.processor_seconds()?);
     attacker.close_input();
     pause(MARGIN).await;
-    let noticed = scene.turn().await?;
+    // The turn alone, as for the quiet one.
+    let (server_before, attacker_before) = (server.processor_seconds()?, attacker.processor_seconds()?);
+    let (account, mut threads) = (server.account()?, 0);
+    let turn = scene.turn();
+    tokio::pin!(turn);
+    let noticed = loop {
+        tokio::select! {
+            noticed = &mut turn => break noticed?,
+            () = pause(LOOK) => threads = threads.max(account.threads()?),
+        }
+    };
     let (server_seconds, attacker_seconds) = (
         server.processor_seconds()? - server_before,
         attacker.processor_seconds().map_or(f64::NAN, |now| now - attacker_before),
     );
-    let threads = server.account()?.threads()?;
     let deeds = Deeds::parse(&attacker.line().await?)?;
-    let memory_mib = server.account()?.memory("VmHWM")?.get() as f64 / f64::from(1 << 20);
+    let memory_mib = account.memory("VmHWM")?.get() as f64 / f64::from(1 << 20);
     Ok((noticed, Cost { deeds, server_seconds, attacker_seconds, memory_mib, threads }))
 }
 

@@ -21,11 +21,11 @@ impl Row {
         at(&self.flooded.requests_ms, 0.99) / at(&self.before.requests_ms, 0.99)
     }
 
-    /// Whether the clients that behave were served as well as is wanted, and the flood took place.
+    /// Whether the clients that behave were served as well as is wanted, in a flood that took place.
     pub fn is_good(&self, goal: f64) -> bool {
         let all = [&self.before, &self.flooded, &self.after];
         let served = all.iter().all(|turn| turn.failed + turn.turned_away == 0);
-        served && self.ratio() <= goal && self.cost.deeds.sent > 0
+        served && self.ratio() <= goal && self.cost.deeds.took_place(self.kind)
     }
 }
 
@@ -127,5 +127,30 @@ fn print_cost(rows: &[Row]) {
             attacker_seconds,
             memory_mib
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flood::attacker::Deeds;
+
+    #[test]
+    fn nobody_did_well_in_a_flood_that_did_not_take_place() {
+        let turn = || Noticed { requests_ms: vec![1.0], ..Noticed::default() };
+        let row = |kind, deeds| Row {
+            kind,
+            before: turn(),
+            flooded: turn(),
+            after: turn(),
+            quiet_seconds: 0.1,
+            cost: Cost { deeds, server_seconds: 0.1, attacker_seconds: 0.1, memory_mib: 10.0, threads: 2 },
+        };
+        // A client that was never let in sends its first flights again and asks for nothing.
+        let in_vain = || Deeds { sent: 20, heard: 20, ..Deeds::default() };
+        assert!(row(Kind::Handshakes, in_vain()).is_good(1.5));
+        assert!(!row(Kind::Windows, in_vain()).is_good(1.5));
+        assert!(!row(Kind::Connects, Deeds { completed: 1, ..in_vain() }).is_good(1.5));
+        assert!(row(Kind::Connects, Deeds { completed: 1, asked: 1, ..in_vain() }).is_good(1.5));
     }
 }
