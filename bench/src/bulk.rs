@@ -103,10 +103,11 @@ fn print(stacks: &[Stack], rounds: &[Vec<Figures>]) {
         });
         ratios.sort_by(f64::total_cmp);
         let ratio = |at: Option<&f64>| at.map_or_else(String::new, |r| format!("{r:.2}"));
+        let middle = (!ratios.is_empty()).then(|| median(ratios.clone()));
         row([
             stack.name(),
             column(|f| f.gbit_per_second),
-            ratio(ratios.get(ratios.len() / 2)),
+            ratio(middle.as_ref()),
             ratio(ratios.first()),
             ratio(ratios.last()),
             column(|f| f.client_cpu_per_gb),

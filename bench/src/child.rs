@@ -198,10 +198,10 @@ impl Drop for Side {
     }
 }
 
-/// The middle value.
+/// The middle value, or the mean of both in the middle.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
 }
 
 /// Runs `measure` with a certificate in a directory that is removed again.

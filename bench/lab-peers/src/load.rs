@@ -136,7 +136,8 @@ fn row((connections, bytes): Case, name: &str, at: usize, rounds: &[Vec<Figures>
     );
 }
 
+/// The middle value, or the mean of both in the middle.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
 }

@@ -227,10 +227,11 @@ fn ratios(own: &[Turn], other: &[Turn]) -> String {
     format!("{speed:.2}, {cpu:.2}")
 }
 
+/// The middle value, or the mean of both in the middle.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
 }
 
 fn parse_program(text: &str) -> Result<(String, PathBuf), String> {
@@ -259,6 +260,22 @@ mod tests {
         let (fast, slow) = ([turn(1.0, 100); 3], [turn(2.0, 300), turn(2.0, 300), turn(9.0, 300)]);
         assert_eq!(ratios(&fast, &slow), "2.00, 0.50");
         assert_eq!(ratios(&slow, &fast), "0.50, 2.00");
+    }
+
+    #[test]
+    fn two_turns_count_alike() {
+        let (own, other) = ([turn(1.0, 100), turn(1.0, 300)], [turn(1.0, 100), turn(2.0, 100)]);
+        assert_eq!(ratios(&own, &other), "1.50, 1.50");
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
+    }
+
+    #[test]
+    fn who_says_nothing_is_not_waited_for_without_end() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = silent.local_addr().unwrap();
+        let open = || load::open(addr, Duration::from_millis(50));
+        let error = Load::Transfer(Bytes(1)).fetch(open).unwrap_err();
+        assert_eq!(error.to_string(), "nothing came in time");
     }
 
     #[test]

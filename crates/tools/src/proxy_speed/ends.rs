@@ -15,12 +15,14 @@ use tempfile::TempDir;
 
 use super::{
     Outcome,
-    load::{Host, Load},
+    load::{self, Host, Load},
 };
 use crate::account::Account;
 
 /// How long both ends may take to carry the first bytes.
 const START: Duration = Duration::from_secs(10);
+/// Without a byte for so long, a fetch has failed.
+const STALL: Duration = Duration::from_secs(20);
 /// Between two looks at whether they do.
 const LOOK: Duration = Duration::from_millis(50);
 /// The key is for nobody: the same cipher as ours, AES-128-GCM, and no delay of small packets either.
@@ -134,18 +136,17 @@ impl Ends {
 
     /// A connection to `host`, with SOCKS5 where that is understood (RFC 1928).
     fn connect(&self, host: SocketAddr) -> Outcome<TcpStream> {
-        let mut tcp = TcpStream::connect(self.listen)?;
-        tcp.set_nodelay(true)?;
+        let mut tcp = load::open(self.listen, STALL)?;
         if self.leads_to_host {
             return Ok(tcp);
         }
         let SocketAddr::V4(v4) = host else { return Err("the host has an IPv4 address".into()) };
         tcp.write_all(&[5, 1, 0])?;
         let (mut method, mut reply) = ([0; 2], [0; 10]);
-        tcp.read_exact(&mut method)?;
+        tcp.read_exact(&mut method).map_err(load::named)?;
         let address = [&[5, 1, 0, 1], &v4.ip().octets()[..], &v4.port().to_be_bytes()].concat();
         tcp.write_all(&address)?;
-        tcp.read_exact(&mut reply)?;
+        tcp.read_exact(&mut reply).map_err(load::named)?;
         if method == [5, 0] && reply[1] == 0 {
             Ok(tcp)
         } else {

@@ -4,7 +4,7 @@ use std::{
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use units::Bytes;
@@ -73,12 +73,31 @@ impl Load {
     }
 }
 
+/// Connects; what does not come within `patience` is an error.
+///
+/// # Errors
+/// If nobody listens.
+pub fn open(addr: SocketAddr, patience: Duration) -> Outcome<TcpStream> {
+    let tcp = TcpStream::connect(addr)?;
+    tcp.set_nodelay(true)?;
+    tcp.set_read_timeout(Some(patience))?;
+    Ok(tcp)
+}
+
+/// Systems have different words for it.
+pub fn named(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::other("nothing came in time"),
+        _ => error,
+    }
+}
+
 fn request(tcp: &mut TcpStream, bytes: Bytes, chunk: &mut [u8]) -> Outcome<()> {
     tcp.write_all(&bytes.get().to_be_bytes())?;
     let mut left = bytes.get();
     while left > 0 {
         let most = chunk.len().min(usize::try_from(left)?);
-        match tcp.read(&mut chunk[..most])? {
+        match tcp.read(&mut chunk[..most]).map_err(named)? {
             0 => return Err(format!("{left} of {bytes} did not come").into()),
             read => left -= read as u64,
         }
