@@ -13,7 +13,7 @@ mod scenario;
 
 use std::{collections::BTreeMap, error::Error, path::PathBuf, process::ExitCode};
 
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
 use figures::TextTable;
 use judge::{Analysed, Score, Scores, Truth};
 use kernel::{Event, Reason, Tracer};
@@ -26,6 +26,7 @@ use scenario::{SCENARIOS, Scenario};
 #[derive(Args)]
 pub struct Arguments {
     /// Only these scenarios.
+    #[arg(value_parser = PossibleValuesParser::new(SCENARIOS.iter().map(|scenario| scenario.name)))]
     scenarios: Vec<String>,
     /// Where the randomness comes from.
     #[arg(long, default_value_t = 1)]

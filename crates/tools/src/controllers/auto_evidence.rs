@@ -2,7 +2,7 @@
 //! docs/decisions/0011-auto-congestion.md and 0014-bursty-loss.md.
 
 use super::network::{self, Chain, Link, Network, Path};
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
 use congestion::ControllerKind::{self, Auto, Ctcp, Cubic, NewReno};
 use units::Duration;
 
@@ -343,6 +343,20 @@ fn bursty_harm() {
     }
 }
 
+/// The tables, in the order in which they are printed.
+const TABLES: [&str; 10] = [
+    "goodput",
+    "jitter",
+    "shares",
+    "convergence",
+    "latecomers",
+    "harm",
+    "overflow",
+    "bursts",
+    "burst-harm",
+    "route",
+];
+
 const EXAMPLES: &str = "\
 Examples:
   mendpath-tools auto-evidence
@@ -354,10 +368,14 @@ The environment's SEEDS is the number of runs per figure.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Tables (goodput, jitter, shares, convergence, latecomers, harm, overflow, bursts, burst-harm, route) and controllers; all
-    /// otherwise.
-    #[arg(value_name = "TABLE|CONTROLLER")]
+    /// Tables, all if none is named, and controllers, the usual four if none is.
+    #[arg(value_name = "TABLE|CONTROLLER", value_parser = names())]
     names: Vec<String>,
+}
+
+fn names() -> PossibleValuesParser {
+    let controllers = ControllerKind::ALL.iter().map(|kind| kind.name());
+    PossibleValuesParser::new(TABLES.into_iter().chain(controllers))
 }
 
 impl Arguments {
@@ -366,12 +384,18 @@ impl Arguments {
         let named: Vec<ControllerKind> = self.names.iter().filter_map(|name| name.parse().ok()).collect();
         if named.is_empty() { KINDS.to_vec() } else { named }
     }
+
+    /// Whether to show a table.
+    fn wants(&self, table: &str) -> bool {
+        let is_named = |table: &str| self.names.iter().any(|name| name == table);
+        is_named(table) || !TABLES.into_iter().any(is_named)
+    }
 }
 
 /// Prints what is asked for.
 pub fn run(arguments: &Arguments) {
     let kinds = arguments.kinds();
-    let wanted = |table: &str| arguments.names.is_empty() || arguments.names.iter().any(|name| name == table);
+    let wanted = |table| arguments.wants(table);
     if wanted("goodput") {
         goodputs(&kinds);
     }
@@ -401,5 +425,33 @@ pub fn run(arguments: &Arguments) {
     }
     if wanted("route") {
         route_change();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn who_names_controllers_alone_wants_all_tables() {
+        let read = |words: &[&str]| {
+            let line = ["auto-evidence"].iter().chain(words);
+            Line::try_parse_from(line).map(|line| line.arguments)
+        };
+        let arguments = read(&["auto", "ctcp"]).unwrap();
+        assert_eq!(arguments.kinds(), [Auto, Ctcp]);
+        assert!(TABLES.iter().all(|table| arguments.wants(table)));
+        let arguments = read(&["bursts", "auto"]).unwrap();
+        assert!(arguments.wants("bursts") && !arguments.wants("goodput"));
+        assert_eq!(read(&["bursts"]).unwrap().kinds(), KINDS);
+        assert!(read(&["burst"]).is_err(), "there is no such table");
     }
 }

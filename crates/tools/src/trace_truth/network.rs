@@ -259,8 +259,12 @@ fn traffic(scenario: &Scenario, seed: u64, network: &Network) -> Result<(), Fail
         for _ in 0..scenario.workers {
             scope.spawn(|| {
                 let worker = network.client.run(|| {
-                    while next.fetch_add(1, Ordering::Relaxed) < scenario.connections {
-                        let number = next.load(Ordering::Relaxed);
+                    loop {
+                        // From 1 on, each once, so that the seed decides all sizes.
+                        let number = next.fetch_add(1, Ordering::Relaxed) + 1;
+                        if number > scenario.connections {
+                            break;
+                        }
                         // A fetch that fails is part of what is captured.
                         let _ = fetch(scenario, seed.wrapping_mul(1 << 20) + u64::from(number), address);
                     }

@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long, default_value = "0ms")]
     jitter: Duration,
     /// Buffer in front of the bottleneck, in packets of 1,480 bytes; the default is one and a
-    /// quarter BDP.
+    /// quarter BDP of 25 Mbit/s and 25 ms.
     #[arg(long, default_value_t = 66)]
     buffer: u64,
     /// Loss rates, before the bottleneck.

@@ -16,8 +16,8 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// One of the tables: shared, separate, changes.
-    #[arg(long)]
+    /// One of the tables.
+    #[arg(long, value_parser = ["shared", "separate", "changes"])]
     only: Option<String>,
     /// Runs of each row, with different losses and starts.
     #[arg(long, default_value_t = 2)]
