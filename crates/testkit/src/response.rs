@@ -45,7 +45,9 @@ pub struct Response {
     pub longest_stall: Duration,
     /// The server's connection after everything settled, minus what it had sent before the request.
     pub bytes_sent: u64,
-    /// The server's statistics.
+    /// Of these, those of copies and repair symbols.
+    pub recovery_bytes_sent: u64,
+    /// The server's statistics, which begin with the connection.
     pub stats: ConnectionStats,
     /// The server's paths.
     pub paths: Vec<PathStats>,
@@ -275,7 +277,7 @@ impl Exchange {
     ) -> Result<Response, Incomplete> {
         let lost_before: Vec<u64> = self.lost();
         let (client, server) = (self.client, self.server);
-        let sent_before = self.world.connection(server).stats().bytes_sent;
+        let before = self.world.connection(server).stats();
         let start = self.world.now();
         let id = self.world.with(client, |c, _| {
             let id = c.open(Dir::Bi).expect("a stream may be opened");
@@ -305,7 +307,8 @@ impl Exchange {
         Ok(Response {
             completion,
             longest_stall: reader.longest_stall,
-            bytes_sent: stats.bytes_sent - sent_before,
+            bytes_sent: stats.bytes_sent - before.bytes_sent,
+            recovery_bytes_sent: stats.recovery_bytes_sent - before.recovery_bytes_sent,
             stats,
             paths: connection.paths(),
             link_lost: self.lost().iter().zip(&lost_before).map(|(now, before)| now - before).collect(),

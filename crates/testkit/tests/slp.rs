@@ -72,6 +72,17 @@ fn a_lost_flight_of_the_handshake_costs_no_timeout() {
     }
 }
 
+/// They are none of what the response cost, whose bytes are counted from the request on.
+#[test]
+fn copies_of_the_handshake_are_not_those_of_the_response() {
+    let paths = [path(100, 50)];
+    let mut exchange = Exchange::establish(Seed(1), &paths, &transport(RecoveryKind::Slp));
+    let before = exchange.world.connection(exchange.server).stats().recovery_bytes_sent;
+    assert!(before > 0, "the server's flight left twice");
+    let response = exchange.request(200, &paths).unwrap();
+    assert_eq!(response.recovery_bytes_sent, response.stats.recovery_bytes_sent - before);
+}
+
 #[test]
 fn a_lost_flight_waits_for_the_round_trip_time_that_the_last_connection_had() {
     let transport = transport(RecoveryKind::None);

@@ -179,7 +179,7 @@ pub fn run(arguments: &Arguments) {
         times.sort_by(f64::total_cmp);
         let quantile = |share| percentile(&times, share).unwrap_or(f64::NAN);
         let sum = |of: fn(&Response) -> u64| responses.iter().map(of).sum::<u64>();
-        let extra = sum(|r| r.stats.recovery_bytes_sent) as f64 / (sum(|r| r.bytes_sent) as f64);
+        let extra = sum(|r| r.recovery_bytes_sent) as f64 / (sum(|r| r.bytes_sent) as f64);
         println!(
             "{:<18} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>6} {:>6} {:>7} {:>7} {:>7} {:>7.1} {:>7.2}",
             row.name,

@@ -155,7 +155,7 @@ pub fn run(arguments: &Arguments) {
                 let goodput = arguments.size as f64 * 8.0
                     / response.completion.as_secs_f64()
                     / (arguments.rate.bits_per_second() * arguments.paths as u64) as f64;
-                let extra = response.stats.recovery_bytes_sent as f64 / response.bytes_sent as f64 * 100.0;
+                let extra = response.recovery_bytes_sent as f64 / response.bytes_sent as f64 * 100.0;
                 let wasted =
                     response.stats.repair_symbols_sent.saturating_sub(response.stats.packets_rebuilt_by_peer);
                 println!(

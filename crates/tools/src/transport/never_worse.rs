@@ -91,9 +91,7 @@ impl Mean {
                 mean(&|run| run.alone[1].as_secs_f64()),
             ],
             sent: [sent(0), sent(1)],
-            extra: mean(&|run| {
-                100.0 * run.both.stats.recovery_bytes_sent as f64 / run.both.bytes_sent as f64
-            }),
+            extra: mean(&|run| 100.0 * run.both.recovery_bytes_sent as f64 / run.both.bytes_sent as f64),
         }
     }
 
