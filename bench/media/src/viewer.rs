@@ -59,7 +59,7 @@ async fn watch(origin: origin::Consumer, began: Instant, arrived: Arc<Mutex<Arri
 /// What was seen in one run.
 pub(crate) struct Seen {
     first: Option<Duration>,
-    /// From the first frame that arrived on; `None` for those that never did.
+    /// From the first frame that arrived on, of all if none did; `None` for those that never did.
     latencies: Vec<Option<Duration>>,
     stalls: u32,
     stalled: Duration,
@@ -78,7 +78,7 @@ impl Seen {
             }
         }
         let first = at.iter().flatten().min().copied();
-        let begin = at.iter().position(Option::is_some).unwrap_or(at.len());
+        let begin = at.iter().position(Option::is_some).unwrap_or(0);
         let latencies: Vec<_> = at[begin..]
             .iter()
             .zip(&taken[begin..])
@@ -164,5 +164,14 @@ mod tests {
         report.add(seen);
         assert_eq!(report.quantile(0.5), Some(ms(50)));
         assert_eq!(report.quantile(0.99), None);
+    }
+
+    /// A run in which nothing arrives is the worst, and none that is left out.
+    #[test]
+    fn nothing_at_all_is_never_in_time() {
+        let taken = [0, 33, 67].map(Duration::from_millis);
+        let seen = Seen::new(&taken, Vec::new(), Duration::from_millis(250), 1_000_000);
+        assert_eq!((seen.first, seen.in_time, seen.latencies.len()), (None, 0, 3));
+        assert_eq!(seen.stalled, Duration::from_millis(100));
     }
 }
