@@ -9,7 +9,20 @@ use std::{
 };
 
 /// The exit code of what a closed pipe has ended, as shells report it.
-pub(crate) const SIGPIPE: u8 = 128 + 13;
+const SIGPIPE: u8 = 128 + 13;
+
+/// Has what prints with `println!` end without a word when whoever reads it has read enough, as `head`
+/// has. To be called again by whoever sets another hook for panics.
+pub(crate) fn end_with_the_reader() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        if text.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(SIGPIPE.into());
+        }
+        report(panic);
+    }));
+}
 
 /// Standard output. That nobody reads it any more is an error of its own.
 pub(crate) struct Out;

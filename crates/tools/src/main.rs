@@ -98,20 +98,8 @@ enum Tool {
     House(house::Arguments),
 }
 
-/// Ends without a word when whoever reads what is printed has read enough, as `head` has.
-fn end_with_the_reader() {
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let text = panic.payload().downcast_ref::<String>();
-        if text.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
-            std::process::exit(console::SIGPIPE.into());
-        }
-        report(panic);
-    }));
-}
-
 fn main() -> ExitCode {
-    end_with_the_reader();
+    console::end_with_the_reader();
     match Command::parse().tool {
         Tool::Scenario(arguments) => return scenario::run(arguments),
         Tool::Beside(arguments) => beside::run(&arguments),

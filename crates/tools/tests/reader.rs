@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 #[test]
 fn a_tool_ends_quietly_with_its_reader() {
     let relay = ["relay", "--server", "127.0.0.1:9", "--path", "rate=1mbit"];
-    for line in [&relay[..], &["models"]] {
+    for line in [&relay[..], &["models"], &["scenario", "--seed", "1"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut tool = Command::new(env!("CARGO_BIN_EXE_mendpath-tools"));

@@ -15,6 +15,8 @@ use testkit::{
     sweep::{Report, Sweep, shrink_failure},
 };
 
+use crate::console::end_with_the_reader;
+
 const EXAMPLES: &str = "\
 Examples:
   mendpath-tools scenario --seed 0 --count 1000000
@@ -62,6 +64,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             eprintln!("{info}\n{}", std::backtrace::Backtrace::force_capture());
         }
     }));
+    end_with_the_reader();
     let passed = match single {
         Some(scenario) => run_one(&scenario, arguments.verbose),
         None => run_many(&arguments),
