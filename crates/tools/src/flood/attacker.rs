@@ -50,6 +50,7 @@ pub struct Deeds {
     pub completed: u64,
     pub closed: u64,
     pub asked: u64,
+    pub retried: u64,
 }
 
 impl Deeds {
@@ -66,6 +67,7 @@ impl Deeds {
             completed: next()?.parse()?,
             closed: next()?.parse()?,
             asked: next()?.parse()?,
+            retried: next()?.parse()?,
         })
     }
 
@@ -73,8 +75,9 @@ impl Deeds {
     pub fn took_place(&self, kind: Kind) -> bool {
         let what = match kind {
             Kind::Initials => self.sent,
-            // What follows an answer, or does not.
-            Kind::Retry | Kind::Handshakes => self.heard,
+            Kind::Retry => self.retried,
+            // What the server answers is what is left without an end.
+            Kind::Handshakes => self.heard,
             Kind::Connects | Kind::Dns => self.asked,
             // The others complete connections, whatever they do then.
             _ => self.completed,
@@ -130,7 +133,7 @@ async fn flood(orders: &Orders) -> Outcome<()> {
     }
     let wire = &army.wire;
     print(format_args!(
-        "{} {} {} {} {} {} {} {}",
+        "{} {} {} {} {} {} {} {} {}",
         (now() - began).as_secs_f64(),
         wire.sent_bytes,
         wire.sent,
@@ -138,7 +141,8 @@ async fn flood(orders: &Orders) -> Outcome<()> {
         army.begun,
         army.completed,
         army.closed,
-        tactics.asked
+        tactics.asked,
+        tactics.retried
     ));
     Ok(())
 }

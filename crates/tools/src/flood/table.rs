@@ -149,6 +149,7 @@ mod tests {
         // A client that was never let in sends its first flights again and asks for nothing.
         let in_vain = || Deeds { sent: 20, heard: 20, ..Deeds::default() };
         assert!(row(Kind::Handshakes, in_vain()).is_good(1.5));
+        assert!(!row(Kind::Retry, in_vain()).is_good(1.5), "without a Retry these are first flights");
         assert!(!row(Kind::Windows, in_vain()).is_good(1.5));
         assert!(!row(Kind::Connects, Deeds { completed: 1, ..in_vain() }).is_good(1.5));
         assert!(row(Kind::Connects, Deeds { completed: 1, asked: 1, ..in_vain() }).is_good(1.5));

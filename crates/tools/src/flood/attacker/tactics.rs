@@ -46,6 +46,8 @@ pub struct Tactics {
     repairs: u64,
     /// Requests made.
     pub asked: u64,
+    /// Retries answered.
+    pub retried: u64,
 }
 
 impl Tactics {
@@ -67,6 +69,7 @@ impl Tactics {
             client: None,
             repairs: 0,
             asked: 0,
+            retried: 0,
         })
     }
 
@@ -87,7 +90,9 @@ impl Tactics {
         match self.kind {
             // Its answer to a Retry is its last word; so is silence if something else came.
             Kind::Retry => {
+                let before = army.wire.sent;
                 army.attend(now, handle, u64::MAX / 2);
+                self.retried += u64::from(army.wire.sent > before);
                 army.desert(handle);
             }
             Kind::Windows | Kind::Repairs | Kind::RepairsUninvited | Kind::Connects | Kind::Dns => {
