@@ -49,6 +49,8 @@ pub struct Response {
     pub recovery_bytes_sent: u64,
     /// The server's statistics, which begin with the connection.
     pub stats: ConnectionStats,
+    /// The client's.
+    pub client_stats: ConnectionStats,
     /// The server's paths.
     pub paths: Vec<PathStats>,
     /// Packets for the client that the links lost, per path.
@@ -310,6 +312,7 @@ impl Exchange {
             bytes_sent: stats.bytes_sent - before.bytes_sent,
             recovery_bytes_sent: stats.recovery_bytes_sent - before.recovery_bytes_sent,
             stats,
+            client_stats: self.world.connection(client).stats(),
             paths: connection.paths(),
             link_lost: self.lost().iter().zip(&lost_before).map(|(now, before)| now - before).collect(),
             trace_hash: self.world.trace_hash(),

@@ -118,8 +118,10 @@ impl Arguments {
             let (all, response) = Exchange::fetch(seed, &plan, transport, self.size).expect("it ends");
             row.connect.push((all - response.completion).as_millis_f64());
             row.both.push(all.as_millis_f64());
-            row.bytes[0] += response.stats.bytes_sent + response.stats.bytes_received;
-            row.bytes[1] += response.stats.recovery_bytes_sent;
+            for stats in [&response.client_stats, &response.stats] {
+                row.bytes[0] += stats.bytes_sent;
+                row.bytes[1] += stats.recovery_bytes_sent;
+            }
         }
         row
     }
@@ -148,5 +150,30 @@ pub fn run(arguments: &Arguments) {
         }
         let transport = TransportConfig { recovery: arguments.recovery, ..TransportConfig::default() };
         arguments.new_ones(&loss, &transport).print("new", 1, chain.text());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn what_a_new_client_copies_counts_as_the_servers_copies_do() {
+        let Line { arguments } = Line::parse_from(["connect", "--count", "1", "--size", "200"]);
+        let transport = TransportConfig { recovery: RecoveryKind::Slp, ..TransportConfig::default() };
+        let Row { bytes: [all, recovery], .. } = arguments.new_ones(&Loss::None, &transport);
+        let (plan, seed) = (arguments.plan(&Loss::None), Seed(1).child("new", 0));
+        let (_, response) = Exchange::fetch(seed, &plan, &transport, 200).unwrap();
+        // Its first flight, filled up, leaves twice; signatures differ by some bytes.
+        let servers = response.stats.recovery_bytes_sent;
+        assert!(recovery > servers + 1_000, "{recovery} of {all}, the server's {servers}");
     }
 }
