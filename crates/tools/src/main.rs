@@ -109,7 +109,7 @@ fn main() -> ExitCode {
         Tool::Goodput(arguments) => goodput::run(&arguments),
         Tool::LongPaths(arguments) => long_paths::run(&arguments),
         Tool::NeverWorse(arguments) => never_worse::run(&arguments),
-        Tool::PacketCost(arguments) => packet_cost::run(&arguments),
+        Tool::PacketCost(arguments) => return packet_cost::run(&arguments),
         Tool::Fabric(arguments) => fabric::run(&arguments),
         Tool::SharedBottleneck(arguments) => shared_bottleneck::run(&arguments),
         Tool::Soak(args) => return soak::run(*args),

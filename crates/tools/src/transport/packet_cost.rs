@@ -4,7 +4,7 @@
 //! Every run executes the same instructions, but for TLS's randomness, so that a profiler that
 //! counts them is exact however busy the machine is.
 
-use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
+use std::{collections::VecDeque, net::SocketAddr, process::ExitCode, sync::Arc};
 
 use clap::Args;
 use proto::{
@@ -28,6 +28,8 @@ const BATCH: usize = 44;
 const CHUNK: usize = 64 << 10;
 /// A turn of either end takes at least so long.
 const TURN: Duration = Duration::from_micros(20);
+/// Virtual time that paths may take to come up.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bulk transfer between two ends in one process: packets, batches, ACKs; for profilers.
 #[derive(Args)]
@@ -174,13 +176,20 @@ impl Pair {
     }
 
     /// Connects and opens all paths.
-    fn establish(&mut self, paths: u16) {
+    ///
+    /// # Errors
+    /// If the ends do not allow so many.
+    fn establish(&mut self, paths: u16) -> Result<(), String> {
         let is_up = |end: &End| end.connection.as_ref().is_some_and(|(_, c)| !c.is_handshaking());
         while !is_up(&self.client) || !is_up(&self.server) {
             self.step();
         }
         let (mut opened, mut validated) = (1, 1);
+        let end = self.now + PATIENCE;
         while validated < paths {
+            if self.now > end {
+                return Err(format!("{validated} of {paths} paths came up"));
+            }
             let network = NetworkPath { local: address(1 + opened), remote: address(443) };
             let now = self.now;
             if opened < paths && self.client.connection().open_path(now, network).is_ok() {
@@ -191,6 +200,7 @@ impl Pair {
                 validated += u16::from(matches!(event, Event::Path(PathEvent::Validated(_))));
             }
         }
+        Ok(())
     }
 
     /// The client asks, and reads `size` bytes of the server's.
@@ -234,9 +244,12 @@ fn write(connection: &mut Connection, id: StreamId, chunk: &[u8], left: u64) -> 
 }
 
 /// Runs it.
-pub fn run(arguments: &Arguments) {
+pub fn run(arguments: &Arguments) -> ExitCode {
     let mut pair = Pair::new(arguments);
-    pair.establish(arguments.paths);
+    if let Err(error) = pair.establish(arguments.paths) {
+        eprintln!("packet-cost: {error}");
+        return ExitCode::FAILURE;
+    }
     let begun = pair.now;
     pair.download(arguments.megabytes * 1_000_000);
     let took = pair.now - begun;
@@ -255,5 +268,27 @@ pub fn run(arguments: &Arguments) {
     println!("  per packet of data     {:>10.3}", per(up.datagrams, down.datagrams));
     for path in pair.server.connection().paths() {
         println!("path {:<19} {:>10} packets", path.id.0, path.packets_sent);
+    }
+    ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn more_paths_than_are_allowed_are_not_waited_for_without_end() {
+        let Line { arguments } = Line::parse_from(["packet-cost"]);
+        assert_eq!(Pair::new(&arguments).establish(2), Ok(()));
+        let error = Pair::new(&arguments).establish(100).unwrap_err();
+        assert!(error.ends_with(" of 100 paths came up"), "{error}");
     }
 }
