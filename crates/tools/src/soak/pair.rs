@@ -53,28 +53,8 @@ impl Pair {
         let (socks5, admin) = line.trim().split_once(' ').ok_or("the client said something strange")?;
         let (socks5, admin) = (socks5.parse()?, admin.parse()?);
         let pair = Self { server, client, emulator, socks5, admin, _state: state };
-        pair.both_paths().await?;
+        both_paths(admin).await?;
         Ok(pair)
-    }
-
-    async fn both_paths(&self) -> Outcome<()> {
-        for _ in 0..100 {
-            if self.admin("/paths").await?.as_array().is_some_and(|paths| paths.len() == PATHS.len()) {
-                return Ok(());
-            }
-            pause(StdDuration::from_millis(100)).await;
-        }
-        Err("the second path did not open within 10 s".into())
-    }
-
-    /// The client's own statistics.
-    pub async fn admin(&self, page: &str) -> Outcome<serde_json::Value> {
-        let mut tcp = TcpStream::connect(self.admin).await?;
-        tcp.write_all(format!("GET {page} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
-        let mut response = String::new();
-        tcp.read_to_string(&mut response).await?;
-        let body = response.split_once("\r\n\r\n").ok_or("no answer from the client's statistics")?.1;
-        Ok(serde_json::from_str(body)?)
     }
 
     /// A connection through the proxy to `host`.
@@ -86,7 +66,7 @@ impl Pair {
 
     /// Shows the client's paths and both memories on stderr.
     pub async fn print_paths(&self) -> Outcome<()> {
-        let paths = self.admin("/paths").await?;
+        let paths = statistics(self.admin, "/paths").await?;
         let rows: Vec<_> = paths
             .as_array()
             .into_iter()
@@ -120,7 +100,7 @@ impl Pair {
                 ));
             }
         }
-        let stats = self.admin("/stats").await?;
+        let stats = statistics(self.admin, "/stats").await?;
         print(format_args!(
             "client: recovery {}, {} packets rebuilt by its decoder, {} repair symbols received ({} used, {} wasted), {} reconnects",
             stats["recovery"],
@@ -146,5 +126,46 @@ impl Pair {
     /// The most memory that the server and the client ever had.
     fn peak_memory(&self) -> Outcome<[Bytes; 2]> {
         Ok([self.server.account().memory("VmHWM")?, self.client.account().memory("VmHWM")?])
+    }
+}
+
+/// A client's own statistics.
+async fn statistics(admin: SocketAddr, page: &str) -> Outcome<serde_json::Value> {
+    let mut tcp = TcpStream::connect(admin).await?;
+    tcp.write_all(format!("GET {page} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
+    let mut response = String::new();
+    tcp.read_to_string(&mut response).await?;
+    let body = response.split_once("\r\n\r\n").ok_or("no answer from the client's statistics")?.1;
+    Ok(serde_json::from_str(body)?)
+}
+
+/// Waits until both paths of a client carry data.
+pub async fn both_paths(admin: SocketAddr) -> Outcome<()> {
+    for _ in 0..100 {
+        // Who is still connecting may have nothing to tell.
+        if statistics(admin, "/paths").await.is_ok_and(|paths| are_up(&paths)) {
+            return Ok(());
+        }
+        pause(StdDuration::from_millis(100)).await;
+    }
+    Err("both paths were not up within 10 s".into())
+}
+
+/// Whether all paths of the client's statistics carry data; those that do not are listed as well.
+fn are_up(paths: &serde_json::Value) -> bool {
+    let is_active = |path: &&serde_json::Value| path["state"] == "active";
+    paths.as_array().is_some_and(|paths| paths.iter().filter(is_active).count() == PATHS.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_not_validated_is_not_up() {
+        assert!(!are_up(&json!([{ "state": "active" }, { "state": "validating" }])));
+        assert!(are_up(&json!([{ "state": "active" }, { "state": "active" }])));
     }
 }

@@ -13,7 +13,12 @@ use mendpath_cli::invitation::Invitation;
 use tokio::{net::TcpStream, sync::Mutex as AsyncMutex, task::spawn_blocking};
 use units::Bytes;
 
-use crate::soak::{Args, Outcome, PATHS, ends::End, pair::put_between, program::socks5};
+use crate::soak::{
+    Args, Outcome, PATHS,
+    ends::End,
+    pair::{both_paths, put_between},
+    program::socks5,
+};
 
 /// One of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,14 +76,15 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts both ends.
+    /// Starts both ends and waits until they have both paths.
     pub async fn start(args: &Args) -> Outcome<Self> {
         let state = tempfile::tempdir()?;
         let mut server = start_server(args, state.path(), None)?;
         let mut invitation: Invitation = server.line()?.parse()?;
         let real = SocketAddr::from((Ipv4Addr::LOCALHOST, invitation.server.port));
         let (emulator, second) = put_between(args, &mut invitation)?;
-        let (client, socks5) = start_client(args, &invitation, second)?;
+        let (client, [socks5, admin]) = start_client(args, &invitation, second)?;
+        both_paths(admin).await?;
         Ok(Self {
             emulator,
             ends: AsyncMutex::new(Ends { server, client, lives: [0; 2] }),
@@ -122,7 +128,7 @@ impl Stage {
             Role::Client => {
                 ends.client.kill();
                 let start = move || start_client(&args, &invitation, second);
-                let (client, socks5) = spawn_blocking(start).await??;
+                let (client, [socks5, _]) = spawn_blocking(start).await??;
                 ends.client = client;
                 *self.socks5.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = socks5;
             }
@@ -167,12 +173,13 @@ fn start_server(args: &Args, state: &std::path::Path, listen: Option<SocketAddr>
     End::start("server", args, &more.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn start_client(args: &Args, invitation: &Invitation, second: SocketAddr) -> Outcome<(End, SocketAddr)> {
+/// The client, and where its SOCKS5 proxy and its statistics are.
+fn start_client(args: &Args, invitation: &Invitation, second: SocketAddr) -> Outcome<(End, [SocketAddr; 2])> {
     let (invitation, second) = (invitation.to_string(), second.to_string());
     // An invitation beginning with a hyphen would be an option: it never does.
     let more = ["--invitation", &invitation, "--second", &second, "--wait"];
     let mut client = End::start("client", args, &more)?;
     let line = client.line()?;
-    let (socks5, _) = line.trim().split_once(' ').ok_or("the client said something strange")?;
-    Ok((client, socks5.parse()?))
+    let (socks5, admin) = line.trim().split_once(' ').ok_or("the client said something strange")?;
+    Ok((client, [socks5.parse()?, admin.parse()?]))
 }
