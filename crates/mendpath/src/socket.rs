@@ -273,6 +273,12 @@ impl Receiver {
         let most = buffers.len().min(meta.len());
         self.io.try_receive(most, |socket| self.socket.udp().recv((&socket).into(), buffers, meta))
     }
+
+    /// Whether a call that used `received` of `most` buffers has left nothing in the socket. Where a system
+    /// gives one message at a time, that is not known.
+    pub(crate) fn took_all(received: usize, most: usize) -> bool {
+        IoReceiver::took_all(received, most)
+    }
 }
 
 /// Switches the kernel's receive timestamps off, which quinn-udp 0.6 switches on without making

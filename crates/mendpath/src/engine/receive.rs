@@ -83,7 +83,8 @@ async fn receive_forever(engine: &Engine, socket: &Socket, mut receiver: Receive
                 failures = 0;
                 let routed = router.route(engine, socket, &mut buffers, &meta[..used]);
                 since_yield += routed.datagrams;
-                gathered = routed.may_gather && used < SLOTS;
+                // What is left has gathered already, and may not wait once more for each that is taken.
+                gathered = routed.may_gather && Receiver::took_all(used, SLOTS);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) if is_about_a_peer(&error) => since_yield += 1,

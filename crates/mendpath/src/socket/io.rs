@@ -96,11 +96,17 @@ impl Receiver {
         let mut received = 0;
         let result = watched.try_io(Interest::READABLE, |socket| {
             received = receive(socket.as_fd())?;
-            // Fewer than there was room for: the queue is empty, which another call need not tell.
-            // What has arrived since makes the socket readable again.
-            if DRAINS && received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            // Another call need not tell that nothing is left. What has arrived since makes the socket
+            // readable again.
+            if Self::took_all(received, most) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         if received > 0 { Ok(received) } else { result.map(|()| 0) }
+    }
+
+    /// Whether a call that got `received` messages where there was room for `most` has left none, as far
+    /// as that is known.
+    pub(super) fn took_all(received: usize, most: usize) -> bool {
+        DRAINS && received < most
     }
 }
 
@@ -119,7 +125,8 @@ fn watch(socket: Arc<net::UdpSocket>, interest: Interest) -> io::Result<AsyncFd<
     AsyncFd::with_interest(socket, interest)
 }
 
-/// Whether a call takes all messages that are there, and the runtime hears of each that comes later.
+/// Whether a call takes all messages that are there, and the runtime hears of each that comes later. On
+/// Apple's systems, OpenBSD and NetBSD it takes one.
 const DRAINS: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 #[cfg(test)]
@@ -154,6 +161,7 @@ mod tests {
         send(&receiver);
         receiver.readable().await.unwrap();
         assert_eq!(receive(&mut receiver, 2).unwrap(), 1);
+        assert!(Receiver::took_all(1, 2) && !Receiver::took_all(1, 1));
         assert!(!is_ready(receiver.readable()), "without a call that finds nothing");
         send(&receiver);
         receiver.readable().await.unwrap();
