@@ -78,11 +78,10 @@ fn tie_to_interface(socket: &socket2::Socket, name: &str, _: SocketAddr) -> io::
     }
 }
 
-/// The same with IP_BOUND_IF.
+/// The same with IP_BOUND_IF and IPV6_BOUND_IF.
 #[cfg(target_vendor = "apple")]
 fn tie_to_interface(socket: &socket2::Socket, name: &str, local: SocketAddr) -> io::Result<()> {
-    let interface = if_addrs::get_if_addrs()?.into_iter().find(|interface| interface.name == name);
-    let index = interface.and_then(|interface| std::num::NonZeroU32::new(interface.index?));
+    let index = Some(interface_index(name)?);
     match local {
         SocketAddr::V4(_) => socket.bind_device_by_index_v4(index),
         SocketAddr::V6(_) => socket.bind_device_by_index_v6(index),
@@ -92,6 +91,15 @@ fn tie_to_interface(socket: &socket2::Socket, name: &str, local: SocketAddr) -> 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 fn tie_to_interface(_: &socket2::Socket, _: &str, _: SocketAddr) -> io::Result<()> {
     Ok(())
+}
+
+/// The system's number of an interface that has an address. There must be one: without, these options
+/// untie a socket, and that is no error.
+#[cfg(any(target_vendor = "apple", test))]
+fn interface_index(name: &str) -> io::Result<std::num::NonZeroU32> {
+    let interface = if_addrs::get_if_addrs()?.into_iter().find(|interface| interface.name == name);
+    let index = interface.and_then(|interface| std::num::NonZeroU32::new(interface.index?));
+    index.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no interface `{name}`")))
 }
 
 /// The interface's address of the remote's family; for IPv6, a global one rather than link-local,
@@ -138,6 +146,15 @@ mod tests {
         assert_eq!(choose("[2001:db8::2]:1").as_deref(), Some("2001:db8::1"));
         assert_eq!(choose("[fe80::2]:1").as_deref(), Some("fe80::1"));
         assert_eq!(best_address(&addresses[..2], "198.51.100.1:1".parse().unwrap()), None);
+    }
+
+    /// On Apple's systems a path that names one would run by the routing table.
+    #[test]
+    fn an_interface_that_is_gone_has_no_number() {
+        let mut interfaces = if_addrs::get_if_addrs().unwrap().into_iter();
+        let loopback = interfaces.find(|interface| interface.is_loopback()).unwrap();
+        assert_eq!(interface_index(&loopback.name).unwrap().get(), loopback.index.unwrap());
+        assert_eq!(interface_index("no-such-if0").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
