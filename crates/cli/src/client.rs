@@ -206,6 +206,15 @@ impl Client {
     /// # Errors
     /// When an address cannot be listened on, or the server not be reached or not be used.
     pub async fn start(options: ClientOptions) -> Result<Self, Failure> {
+        Self::start_telling(options, || {}).await
+    }
+
+    /// The same. It calls `bound` before it connects: programs reach its ports from then on, and wait
+    /// there until the server is reached.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) async fn start_telling(options: ClientOptions, bound: impl FnOnce()) -> Result<Self, Failure> {
         // Busy ports show before anybody waits for the server.
         let socks5 = bind_proxy(options.socks5, "SOCKS5", "--socks5", &options).await?;
         let http = bind_proxy(options.http, "HTTP", "--http", &options).await?;
@@ -226,6 +235,7 @@ impl Client {
                 "Name interfaces rather than addresses",
             )
         })?;
+        bound();
         let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
         tasks.spawn(keeping);
         let shared = Arc::new(Shared {

@@ -31,9 +31,11 @@ pub(super) async fn run(args: ClientArgs, reload: Reload) -> Result<(), Failure>
         credentials,
         ..client_options(&args.dial, &args.session)?
     };
+    // Who starts it is not to wait for the server as well.
+    let bound: fn() = if options.wait_for_server { service::waiting } else { || {} };
     let mut signals = Signals::new();
     let client = tokio::select! {
-        client = Client::start(options) => client?,
+        client = Client::start_telling(options, bound) => client?,
         _ = signals.next() => return Ok(()),
     };
     super::show_status("client", client.feed.clone());

@@ -14,6 +14,11 @@ pub(super) fn ready() {
     tell(Said::Ready);
 }
 
+/// The same of a client that waits for its server: programs can connect to it, and wait, too.
+pub(super) fn waiting() {
+    tell(Said::Waiting);
+}
+
 /// The same of its end.
 pub(super) fn stopping() {
     tell(Said::Stopping);
@@ -29,6 +34,7 @@ pub(super) fn stopping_within(time: std::time::Duration) {
 #[derive(Clone, Copy, Debug)]
 enum Said {
     Ready,
+    Waiting,
     Reloading,
     Stopping,
     TakesUpTo(std::time::Duration),
@@ -38,7 +44,10 @@ enum Said {
 fn tell(said: Said) {
     use sd_notify::NotifyState;
     let told = match said {
-        Said::Ready => sd_notify::notify(&[NotifyState::Ready]),
+        Said::Ready => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("")]),
+        Said::Waiting => {
+            sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("waiting for the server")])
+        }
         Said::Reloading => NotifyState::monotonic_usec_now()
             .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
         Said::Stopping => sd_notify::notify(&[NotifyState::Stopping]),

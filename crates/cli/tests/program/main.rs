@@ -15,6 +15,9 @@ mod observed;
 mod paths;
 mod process;
 mod queries;
+// Service managers that are told are a matter of Linux.
+#[cfg(target_os = "linux")]
+mod ready;
 mod reload;
 #[cfg(feature = "serve")]
 mod serve;
