@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
+use mendpath::BindError;
 use quinn_udp::UdpSocketState;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{net::UdpSocket, time::timeout};
 
 use crate::{failure::io_reason, interfaces::WantedPath};
@@ -89,17 +89,15 @@ fn is_too_large(error: &io::Error) -> bool {
 }
 
 fn open(path: &WantedPath, server: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
-    #[cfg(target_os = "linux")]
-    if let Some(interface) = &path.interface {
-        socket.bind_device(Some(interface.as_bytes()))?;
-    }
-    socket.bind(&SocketAddr::new(path.ip, 0).into())?;
-    socket.connect(&server.into())?;
-    socket.set_nonblocking(true)?;
+    // By the interface that the path itself would take, as far as the system lets it.
+    let socket = path.options().bind(server).map_err(|error| match error {
+        BindError::Io { source, .. } => source,
+        other => io::Error::new(ErrorKind::AddrNotAvailable, other),
+    })?;
+    socket.connect(server)?;
     // Sets DF, as for the transport's own sockets.
     UdpSocketState::new((&socket).into())?;
-    UdpSocket::from_std(socket.into())
+    UdpSocket::from_std(socket)
 }
 
 /// A packet of that size, and its two connection ids.
