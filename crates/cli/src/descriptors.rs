@@ -18,13 +18,20 @@ const MOST: u64 = 1 << 20;
 /// Raises the limit to what the system allows this process, and returns it. The usual first limit,
 /// 1,024, is meant for programs that use `select`.
 pub fn raise() -> usize {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let wanted = maximum.unwrap_or(MOST).min(MOST);
-    if getrlimit(Resource::Nofile).current.is_some_and(|current| current < wanted) {
-        // If it fails, the limit stays as it was.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if let Some(current) = current {
+        let set =
+            |limit: &u64| setrlimit(Resource::Nofile, Rlimit { current: Some(*limit), maximum }).is_ok();
+        // If none is granted, the limit stays as it was.
+        let _ = steps(current, maximum.unwrap_or(MOST).min(MOST)).find(set);
     }
     limit()
+}
+
+/// What to ask for above `current`, the most first: macOS says "unlimited", and refuses more than
+/// `kern.maxfilesperproc` (setrlimit(2)).
+fn steps(current: u64, most: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(most), |limit| Some(limit / 2)).take_while(move |limit| *limit > current)
 }
 
 /// With fewer, a browser alone uses them up.
@@ -71,6 +78,13 @@ mod tests {
     fn a_limit_that_is_low_for_good_is_told() {
         assert!(warning(64).unwrap().contains("only 64 files may be open at a time"));
         assert_eq!((warning(FEW), warning(1 << 20)), (None, None));
+    }
+
+    #[test]
+    fn who_is_refused_what_the_system_promises_asks_for_less() {
+        let granted = steps(256, MOST).find(|limit| *limit <= 61_440);
+        assert_eq!(granted, Some(32_768));
+        assert_eq!((steps(1_024, 1_024).next(), steps(256, 256).next()), (None, None));
     }
 
     #[test]
