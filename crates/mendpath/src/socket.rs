@@ -29,6 +29,9 @@ const MAX_UDP_PAYLOAD: usize = 65_507;
 /// less (on Linux, `net.core.rmem_max` and `net.core.wmem_max`).
 pub const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 
+/// What is asked for at least.
+const LEAST_BUFFER: usize = 128 << 10;
+
 /// How long a retired socket still receives what is under way to it.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -241,8 +244,8 @@ impl Receiver {
         let udp = UdpSocketState::new((&socket).into())?;
         without_timestamps(&socket);
         let local = socket.local_addr()?;
-        let _ = udp.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        let _ = udp.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
+        enlarge(|size| udp.set_recv_buffer_size((&socket).into(), size));
+        enlarge(|size| udp.set_send_buffer_size((&socket).into(), size));
         let (io, receiver) = Io::new(socket)?;
         let life = watch::Sender::new(Life::Open { users: 1 });
         let socket = Socket { io, udp: RwLock::new(udp), local, used_by, life };
@@ -281,6 +284,13 @@ impl Receiver {
     }
 }
 
+/// Asks for a buffer of [`SOCKET_BUFFER_SIZE`], and for half as much where the BSDs refuse it, which leave
+/// a socket with some kilobytes then. If nothing is granted, it works all the same.
+fn enlarge(mut ask: impl FnMut(usize) -> Result<()>) {
+    let sizes = std::iter::successors(Some(SOCKET_BUFFER_SIZE), |size| Some(size / 2));
+    let _ = sizes.take_while(|size| *size >= LEAST_BUFFER).find(|size| ask(*size).is_ok());
+}
+
 /// Switches the kernel's receive timestamps off, which quinn-udp 0.6 switches on without making
 /// room for them: coalesced datagrams would come without their ECN mark, and over IPv6 without
 /// their local address.
@@ -317,5 +327,26 @@ fn to_codepoint(ecn: Ecn) -> EcnCodepoint {
         Ecn::Ect0 => EcnCodepoint::Ect0,
         Ecn::Ect1 => EcnCodepoint::Ect1,
         Ecn::Ce => EcnCodepoint::Ce,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_a_large_buffer_asks_for_a_smaller_one() {
+        let mut asked = Vec::new();
+        enlarge(|size| {
+            asked.push(size);
+            if size > 1_864_135 { Err(std::io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
+        });
+        assert_eq!(asked, [4 << 20, 2 << 20, 1 << 20]);
+        let mut times = 0;
+        enlarge(|_| {
+            times += 1;
+            Err(std::io::ErrorKind::OutOfMemory.into())
+        });
+        assert_eq!(times, 6);
     }
 }
