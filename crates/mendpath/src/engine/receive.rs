@@ -108,11 +108,13 @@ async fn receive_forever(engine: &Engine, socket: &Socket, mut receiver: Receive
 }
 
 /// Whether it is what ICMP says about a packet that was sent, and not about the socket. Windows tells
-/// so of every peer (WSAECONNRESET), others of the only one that a socket is connected to. Peers that go
-/// away, or that never were, can bring about as many as they like.
+/// so of every peer (WSAECONNRESET; WSAENETRESET, which has no name here, where a packet was too long on
+/// its way), others of the only one that a socket is connected to. Peers that go away, or that never were,
+/// can bring about as many as they like.
 fn is_about_a_peer(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable)
+        || cfg!(windows) && error.raw_os_error() == Some(10_052)
 }
 
 fn receive_batch(
@@ -319,7 +321,9 @@ mod tests {
             assert!(!is_about_a_peer(&kind.into()), "{kind}");
         }
         #[cfg(windows)]
-        assert!(is_about_a_peer(&std::io::Error::from_raw_os_error(10_054)), "WSAECONNRESET");
+        for code in [10_052, 10_054] {
+            assert!(is_about_a_peer(&std::io::Error::from_raw_os_error(code)), "{code}");
+        }
         #[cfg(target_os = "linux")]
         assert!(is_about_a_peer(&std::io::Error::from_raw_os_error(111)), "ECONNREFUSED");
     }
