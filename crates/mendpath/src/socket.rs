@@ -7,9 +7,12 @@ mod io;
 mod portable;
 
 use std::{
-    io::{IoSliceMut, Result},
+    io::{ErrorKind, IoSliceMut, Result},
     net::{IpAddr, SocketAddr},
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -60,6 +63,8 @@ pub(crate) enum UsedBy {
 pub(crate) struct Socket {
     io: Io,
     udp: RwLock<UdpSocketState>,
+    /// It turned out that the system divides nothing that leaves here: a call sends one datagram.
+    undivided: AtomicBool,
     local: SocketAddr,
     used_by: UsedBy,
     life: watch::Sender<Life>,
@@ -110,10 +115,35 @@ impl Socket {
     /// bytes count as lost.
     pub(crate) fn try_send(&self, transmit: &Transmit, bytes: &[u8], sent: usize) -> (usize, Result<()>) {
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
-        let udp = self.udp();
-        let segments = (MAX_UDP_PAYLOAD / segment).min(udp.max_gso_segments()).max(1);
+        let segments = (MAX_UDP_PAYLOAD / segment).min(self.max_segments()).max(1);
         let end = transmit.size.min(sent.saturating_add(segment.saturating_mul(segments)));
         let contents = &bytes[sent..end];
+        let result = self.call(transmit, contents, segment);
+        if !result.as_ref().is_err_and(is_refused) {
+            return (contents.len(), result);
+        }
+        self.learn_anew();
+        if contents.len() <= segment {
+            return (contents.len(), result);
+        }
+        // Perhaps nothing divides it. The first of them shows that alone.
+        let alone = self.call(transmit, &contents[..segment], segment);
+        match &alone {
+            Ok(()) => self.undivided.store(true, Relaxed),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            // So it was not that, and what comes behind it would fare no better.
+            Err(error) => {
+                if is_refused(error) {
+                    self.learn_anew();
+                }
+                return (contents.len(), alone);
+            }
+        }
+        (segment, alone)
+    }
+
+    /// One system call that sends datagrams of `segment` bytes each.
+    fn call(&self, transmit: &Transmit, contents: &[u8], segment: usize) -> Result<()> {
         let out = quinn_udp::Transmit {
             destination: self.outward(transmit.path.remote),
             ecn: transmit.ecn.map(to_codepoint),
@@ -121,13 +151,13 @@ impl Socket {
             segment_size: (contents.len() > segment).then_some(segment),
             src_ip: self.source(&transmit.path),
         };
-        let result = self.io.try_send(|socket| udp.try_send((&socket).into(), &out));
-        drop(udp);
-        let is_invalid = |error: &std::io::Error| error.kind() == std::io::ErrorKind::InvalidInput;
-        if out.segment_size.is_none() && result.as_ref().is_err_and(is_invalid) {
-            self.learn_anew();
-        }
-        (contents.len(), result)
+        let udp = self.udp();
+        self.io.try_send(|socket| udp.try_send((&socket).into(), &out))
+    }
+
+    /// How many datagrams one call may send.
+    fn max_segments(&self) -> usize {
+        if self.undivided.load(Relaxed) { 1 } else { self.udp().max_gso_segments() }
     }
 
     /// What is known of what the socket can do.
@@ -135,9 +165,9 @@ impl Socket {
         self.udp.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// quinn-udp concludes from a message that Linux refuses as invalid that the socket can neither segment
-    /// nor mark packets, for good. A single datagram that is refused without either was wrong in itself: its
-    /// source is an address of IPv6 that this host has no more, say.
+    /// quinn-udp concludes from a message that Linux refuses that the socket can neither segment nor mark
+    /// packets, for good. A single datagram that is refused without either was wrong in itself: its source
+    /// is an address of IPv6 that this host has no more, say. And what cannot be divided can be marked.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn learn_anew(&self) {
         let _ = self.io.try_send(|socket| {
@@ -248,7 +278,8 @@ impl Receiver {
         enlarge(|size| udp.set_send_buffer_size((&socket).into(), size));
         let (io, receiver) = Io::new(socket)?;
         let life = watch::Sender::new(Life::Open { users: 1 });
-        let socket = Socket { io, udp: RwLock::new(udp), local, used_by, life };
+        let undivided = AtomicBool::new(false);
+        let socket = Socket { io, udp: RwLock::new(udp), undivided, local, used_by, life };
         Ok(Self { socket: Arc::new(socket), io: receiver })
     }
 
@@ -282,6 +313,19 @@ impl Receiver {
     pub(crate) fn took_all(received: usize, most: usize) -> bool {
         IoReceiver::took_all(received, most)
     }
+}
+
+/// Whether the system takes a message for one that is not valid, or cannot do with it what was asked: older
+/// kernels divide nothing for a network device that computes no checksums (EIO).
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_refused(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::IO))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn is_refused(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::InvalidInput
 }
 
 /// Asks for a buffer of [`SOCKET_BUFFER_SIZE`], and for half as much where the BSDs refuse it, which leave
@@ -339,13 +383,13 @@ mod tests {
         let mut asked = Vec::new();
         enlarge(|size| {
             asked.push(size);
-            if size > 1_864_135 { Err(std::io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
+            if size > 1_864_135 { Err(ErrorKind::OutOfMemory.into()) } else { Ok(()) }
         });
         assert_eq!(asked, [4 << 20, 2 << 20, 1 << 20]);
         let mut times = 0;
         enlarge(|_| {
             times += 1;
-            Err(std::io::ErrorKind::OutOfMemory.into())
+            Err(ErrorKind::OutOfMemory.into())
         });
         assert_eq!(times, 6);
     }

@@ -206,9 +206,36 @@ mod tests {
         };
         let of_one_call = || transmit("::1", 2_000, Some(1_000)).0;
         let before = of_one_call();
-        let error = transmit("2001:db8::1", 5, None).1.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-        assert_eq!(of_one_call(), before);
+        for (size, segment_size) in [(5, None), (2_000, Some(1_000))] {
+            let error = transmit("2001:db8::1", size, segment_size).1.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+            assert_eq!(of_one_call(), before);
+        }
+    }
+
+    /// As over many modems before Linux 6.11: their devices compute no checksums.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_nothing_divides_is_sent_one_by_one_and_marked() {
+        use socket2::{Domain, Protocol, Type};
+
+        // Of UDP-Lite (RFC 3828) the kernel divides nothing.
+        let lite = || {
+            let socket = socket2::Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::from(136)))?;
+            socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())?;
+            Receiver::new(socket.into(), UsedBy::All)
+        };
+        let (Ok(sender), Ok(mut receiver)) = (lite(), lite()) else {
+            eprintln!("skipped: no UDP-Lite here");
+            return;
+        };
+        let sender = sender.socket().clone();
+        let path = NetworkPath { local: sender.local(), remote: receiver.socket().local() };
+        let transmit = Transmit { path, ecn: Some(Ecn::Ect0), size: 2_500, segment_size: Some(1_000) };
+        send(&sender, &transmit, &[3; 2_500]).await;
+        let (sizes, meta) = receive(&mut receiver, 3).await;
+        assert_eq!(sizes, [1_000, 1_000, 500]);
+        assert_eq!(socket::ecn(&meta), Some(Ecn::Ect0));
     }
 
     fn bind_dual() -> std::io::Result<Receiver> {
