@@ -41,7 +41,9 @@ pub(crate) struct Control {
 /// system's.
 pub(crate) fn places() -> Vec<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let of_user = absolute("XDG_RUNTIME_DIR").map(|dir| dir.join("mendpath"));
+    // On macOS it is of the user alone, and there is no other such place.
+    let temporary = absolute("TMPDIR").filter(|_| cfg!(target_vendor = "apple"));
+    let of_user = absolute("XDG_RUNTIME_DIR").or(temporary).map(|dir| dir.join("mendpath"));
     let mut places: Vec<PathBuf> = absolute("RUNTIME_DIRECTORY").into_iter().chain(of_user).collect();
     let system = of_system(["/run", "/var/run"]);
     if !places.contains(&system) {
