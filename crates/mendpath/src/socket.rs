@@ -18,6 +18,7 @@ use std::{
 
 use proto::{Ecn, NetworkPath, Transmit};
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
+use socket2::SockRef;
 use tokio::{sync::watch, time::timeout};
 
 #[cfg(unix)]
@@ -66,6 +67,8 @@ pub(crate) struct Socket {
     /// It turned out that the system divides nothing that leaves here: a call sends one datagram.
     undivided: AtomicBool,
     local: SocketAddr,
+    /// It takes IPv4, too, at any of this host's addresses.
+    dual_stack: bool,
     used_by: UsedBy,
     life: watch::Sender<Life>,
 }
@@ -85,7 +88,7 @@ impl Socket {
 
     /// Whether packets to `remote` can leave here, by address family.
     pub(crate) fn reaches(&self, remote: IpAddr) -> bool {
-        self.local.is_ipv4() == remote.is_ipv4() || self.is_dual_stack()
+        self.local.is_ipv4() == remote.is_ipv4() || self.dual_stack
     }
 
     pub(crate) fn is_dedicated(&self) -> bool {
@@ -104,10 +107,6 @@ impl Socket {
             (_, true, _, true) => Some(0),
             _ => None,
         }
-    }
-
-    fn is_dual_stack(&self) -> bool {
-        self.local.is_ipv6() && self.local.ip().is_unspecified()
     }
 
     /// Sends datagrams of `transmit` from byte `sent` on, as many as one system call takes. Returns
@@ -274,12 +273,15 @@ impl Receiver {
         let udp = UdpSocketState::new((&socket).into())?;
         without_timestamps(&socket);
         let local = socket.local_addr()?;
+        // Where others have bound it, it may be for IPv6 alone.
+        let any_v6 = local.is_ipv6() && local.ip().is_unspecified();
+        let dual_stack = any_v6 && !SockRef::from(&socket).only_v6().unwrap_or(false);
         enlarge(|size| udp.set_recv_buffer_size((&socket).into(), size));
         enlarge(|size| udp.set_send_buffer_size((&socket).into(), size));
         let (io, receiver) = Io::new(socket)?;
         let life = watch::Sender::new(Life::Open { users: 1 });
         let undivided = AtomicBool::new(false);
-        let socket = Socket { io, udp: RwLock::new(udp), undivided, local, used_by, life };
+        let socket = Socket { io, udp: RwLock::new(udp), undivided, local, dual_stack, used_by, life };
         Ok(Self { socket: Arc::new(socket), io: receiver })
     }
 

@@ -115,6 +115,28 @@ mod tests {
         assert_eq!(sockets.towards("192.0.2.1:1".parse().unwrap()).unwrap().local(), one.local());
     }
 
+    /// As systemd hands over one of each family for the same port.
+    #[tokio::test]
+    async fn a_socket_of_ipv6_alone_sends_no_ipv4() {
+        let alone = || {
+            let socket = socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::DGRAM, None)?;
+            socket.set_only_v6(true)?;
+            socket.bind(&SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0)).into())?;
+            Receiver::new(socket.into(), UsedBy::All)
+        };
+        let Ok(v6) = alone() else {
+            eprintln!("skipped: no IPv6 here");
+            return;
+        };
+        let (v6, v4) = (v6.socket().clone(), bound("0.0.0.0:0"));
+        let sockets = Sockets::default();
+        [&v6, &v4].into_iter().for_each(|socket| sockets.add(socket.clone()));
+        let towards = |remote: &str| sockets.towards(remote.parse().unwrap()).map(|socket| socket.local());
+        assert_eq!(towards("192.0.2.1:1"), Some(v4.local()));
+        assert_eq!(towards("[2001:db8::1]:1"), Some(v6.local()));
+        assert!(sockets.select(SocketAddr::new([192, 0, 2, 1].into(), v6.local().port())).is_none());
+    }
+
     /// Everything that one transmit holds, in as many calls as it takes.
     async fn send(socket: &Arc<Socket>, transmit: &Transmit, bytes: &[u8]) {
         let mut sent = 0;
