@@ -276,8 +276,10 @@ impl Receiver {
         // Where others have bound it, it may be for IPv6 alone.
         let any_v6 = local.is_ipv6() && local.ip().is_unspecified();
         let dual_stack = any_v6 && !SockRef::from(&socket).only_v6().unwrap_or(false);
-        enlarge(|size| udp.set_recv_buffer_size((&socket).into(), size));
-        enlarge(|size| udp.set_send_buffer_size((&socket).into(), size));
+        let present = udp.recv_buffer_size((&socket).into());
+        enlarge(present, |size| udp.set_recv_buffer_size((&socket).into(), size));
+        let present = udp.send_buffer_size((&socket).into());
+        enlarge(present, |size| udp.set_send_buffer_size((&socket).into(), size));
         let (io, receiver) = Io::new(socket)?;
         let life = watch::Sender::new(Life::Open { users: 1 });
         let undivided = AtomicBool::new(false);
@@ -331,8 +333,12 @@ fn is_refused(error: &std::io::Error) -> bool {
 }
 
 /// Asks for a buffer of [`SOCKET_BUFFER_SIZE`], and for half as much where the BSDs refuse it, which leave
-/// a socket with some kilobytes then. If nothing is granted, it works all the same.
-fn enlarge(mut ask: impl FnMut(usize) -> Result<()>) {
+/// a socket with some kilobytes then. If nothing is granted, it works all the same. Who has bound the socket
+/// may have given it more, with rights that we have not: to ask would take that away.
+fn enlarge(present: Result<usize>, mut ask: impl FnMut(usize) -> Result<()>) {
+    if present.is_ok_and(|size| size >= SOCKET_BUFFER_SIZE) {
+        return;
+    }
     let sizes = std::iter::successors(Some(SOCKET_BUFFER_SIZE), |size| Some(size / 2));
     let _ = sizes.take_while(|size| *size >= LEAST_BUFFER).find(|size| ask(*size).is_ok());
 }
@@ -383,16 +389,22 @@ mod tests {
     #[test]
     fn who_is_refused_a_large_buffer_asks_for_a_smaller_one() {
         let mut asked = Vec::new();
-        enlarge(|size| {
+        enlarge(Ok(42_080), |size| {
             asked.push(size);
             if size > 1_864_135 { Err(ErrorKind::OutOfMemory.into()) } else { Ok(()) }
         });
         assert_eq!(asked, [4 << 20, 2 << 20, 1 << 20]);
         let mut times = 0;
-        enlarge(|_| {
+        enlarge(Ok(42_080), |_| {
             times += 1;
             Err(ErrorKind::OutOfMemory.into())
         });
         assert_eq!(times, 6);
+    }
+
+    /// As by `ReceiveBuffer=16M` of a socket unit.
+    #[test]
+    fn a_buffer_that_is_larger_stays_so() {
+        enlarge(Ok(32 << 20), |size| panic!("{size} are asked for"));
     }
 }
