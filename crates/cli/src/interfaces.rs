@@ -6,7 +6,7 @@ mod routes;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt, io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     str::FromStr,
 };
 
@@ -148,17 +148,40 @@ fn place(name: &str) -> Option<(String, String)> {
     Some((interface.to_owned(), copy.to_owned()))
 }
 
-/// The addresses of this machine.
+/// The addresses of this machine that can be used.
 ///
 /// # Errors
 /// When the system does not say.
 pub(crate) fn local_addresses() -> io::Result<Vec<LocalAddress>> {
     let interfaces = if_addrs::get_if_addrs()?;
+    let tentative = tentative(&std::fs::read_to_string("/proc/self/net/if_inet6").unwrap_or_default());
     // What goes through a tunnel of ours must not be a path of it.
-    let addresses = interfaces.into_iter().filter(|interface| interface.name != TUN).map(|interface| {
-        LocalAddress { up: interface.is_oper_up(), ip: interface.ip(), interface: interface.name }
+    let others = interfaces.into_iter().filter(|interface| interface.name != TUN);
+    let addresses = others.map(|interface| LocalAddress {
+        up: interface.is_oper_up(),
+        ip: interface.ip(),
+        interface: interface.name,
     });
-    Ok(addresses.collect())
+    let is_ready = |local: &LocalAddress| !tentative.contains(&(local.interface.clone(), local.ip));
+    Ok(addresses.filter(is_ready).collect())
+}
+
+/// Addresses of IPv6, with their interfaces, that no socket can be bound to: for a second or two the
+/// system asks whether another host has them, and one may (RFC 4862 section 5.4). From Linux's table of
+/// addresses; lines that look otherwise are skipped.
+fn tentative(table: &str) -> Vec<(String, IpAddr)> {
+    const TENTATIVE: u32 = 0x40;
+    // Those are used meanwhile (RFC 4429).
+    const OPTIMISTIC: u32 = 0x04;
+    let of_line = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [address, _, _, _, flags, interface] = fields[..] else { return None };
+        let address = Ipv6Addr::from_bits(u128::from_str_radix(address, 16).ok()?);
+        let flags = u32::from_str_radix(flags, 16).ok()?;
+        let is_tentative = flags & (TENTATIVE | OPTIMISTIC) == TENTATIVE;
+        is_tentative.then(|| (interface.to_owned(), IpAddr::V6(address)))
+    };
+    table.lines().filter_map(of_line).collect()
 }
 
 /// The paths to `server` that there should be now; in the order of `specs`, or of the machine's
@@ -439,6 +462,20 @@ mod tests {
         for ((local, why), (name, expected)) in told("198.51.100.1:1").into_iter().zip(expected) {
             assert!(local.starts_with(name) && why == expected, "{local}: {why}");
         }
+    }
+
+    #[test]
+    fn what_may_be_another_hosts_address_is_not_there_yet() {
+        const TABLE: &str = "\
+00000000000000000000000000000001 01 80 10 80       lo
+20010db8000000000000000000000005 02 40 00 40     eth0
+20010db8000000000000000000000006 02 40 00 44     eth0
+20010db8000000000000000000000007 02 40 00 80     eth0
+20010db8000000000000000000000008 03 40 00 c8    wwan0
+no address
+";
+        let found = tentative(TABLE).into_iter().map(|(interface, ip)| format!("{interface} {ip}"));
+        assert_eq!(found.collect::<Vec<_>>(), ["eth0 2001:db8::5", "wwan0 2001:db8::8"]);
     }
 
     #[test]
