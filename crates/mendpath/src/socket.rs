@@ -192,13 +192,14 @@ impl Socket {
     }
 
     /// The source address to ask for; none where the socket's own says it already, or the kernel
-    /// shall choose.
+    /// shall choose. As the system tells it of what came: Windows tells IPv4 as such also where the
+    /// socket is of IPv6, and wants to be told so.
     fn source(&self, path: &NetworkPath) -> Option<IpAddr> {
         if !self.local.ip().is_unspecified() || path.local.ip().is_unspecified() {
             return None;
         }
         Some(match path.local.ip() {
-            IpAddr::V4(ip) if self.local.is_ipv6() => ip.to_ipv6_mapped().into(),
+            IpAddr::V4(ip) if self.local.is_ipv6() && !cfg!(windows) => ip.to_ipv6_mapped().into(),
             ip => ip,
         })
     }
