@@ -1,7 +1,7 @@
 //! Invariants of one side of a connection, checked from outside at every step.
 //!
-//! The checkers know statistics and times, never the transport's own state: a wrong book in the
-//! transport does not make them agree with it. Each file is one concern.
+//! The checkers know statistics, times and what packets carry, never the transport's own state: a wrong
+//! book in the transport does not make them agree with it. Each file is one concern.
 
 mod abandoned;
 mod accounts;
@@ -11,6 +11,7 @@ pub mod bytes;
 mod closing;
 pub mod credit;
 mod liveness;
+mod overheard;
 mod window;
 
 use proto::{Connection, NetworkPath, PathId, PathStats, Transmit, TransportConfig};
@@ -23,6 +24,8 @@ use books::Books;
 use closing::{Closing, Ending};
 use liveness::Liveness;
 use window::Window;
+
+pub use overheard::Overheard;
 
 /// A broken invariant, and where.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -132,6 +135,7 @@ impl Broken {
 /// Everything that is checked of one side of a connection.
 pub struct Checks {
     connection: ConnectionId,
+    overheard: Overheard,
     window: Window,
     liveness: Liveness,
     books: Books,
@@ -148,10 +152,11 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Checks of a fresh connection with these settings.
-    pub fn new(connection: ConnectionId, transport: &TransportConfig) -> Self {
+    /// Checks of a fresh connection with these settings, which `overheard` listens to.
+    pub fn new(connection: ConnectionId, transport: &TransportConfig, overheard: &Overheard) -> Self {
         Self {
             connection,
+            overheard: overheard.beside(None),
             window: Window::default(),
             liveness: Liveness::default(),
             books: Books::new(transport),
@@ -205,9 +210,10 @@ impl Checks {
         [before, after]: [&[PathStats]; 2],
         connection: &Connection,
     ) -> Result<(), Violation> {
+        let is_free = self.overheard.take_free();
         let result = self.shape(transmit, bytes, asked, after.len()).and_then(|datagrams| {
             self.liveness.on_transmit(now, datagrams)?;
-            self.window.on_transmit(transmit, before, after, connection.is_handshaking())?;
+            self.window.on_transmit(is_free, before, after, connection.is_handshaking())?;
             self.books.on_transmit(before, after, connection)?;
             self.accounts.on_transmit(transmit, before, after)?;
             abandoned::check(before, after, connection.is_closed())?;

@@ -17,7 +17,7 @@ use proto::{
 use units::Instant;
 
 use crate::{
-    checks::{Checks, Violation},
+    checks::{Checks, Overheard, Violation},
     faults::{Armed, Fate, Faults},
     scenario::EcnTreatment,
     tls,
@@ -96,6 +96,8 @@ pub struct World {
     local_mtus: BTreeMap<(SocketAddr, SocketAddr), u16>,
     ecn: BTreeMap<(SocketAddr, SocketAddr), EcnTreatment>,
     checked: bool,
+    /// What the checkers hear of packets.
+    overheard: Overheard,
     violation: Option<Violation>,
     /// Connections that the application has not been told of.
     accepted: VecDeque<ConnectionId>,
@@ -121,6 +123,7 @@ impl World {
             local_mtus: BTreeMap::new(),
             ecn: BTreeMap::new(),
             checked,
+            overheard: Overheard::default(),
             violation: None,
             accepted: VecDeque::new(),
             out: Vec::new(),
@@ -135,7 +138,7 @@ impl World {
     pub fn add_host(&mut self, addresses: &[SocketAddr], server: Option<&TransportConfig>) -> HostId {
         let id = HostId(self.hosts.len());
         let config = server.map(|transport| {
-            let (tls, transport) = (tls::server(), transport.clone());
+            let (tls, transport) = (tls::server(), self.listened_to(transport));
             // What is lost of a handshake takes its time: here nobody is in anybody's way.
             let handshake_timeout = transport.max_idle_timeout;
             let config = ServerConfig::new(tls, transport);
@@ -203,7 +206,7 @@ impl World {
     /// # Panics
     /// If the host does not exist or TLS refuses its fixed configuration.
     pub fn connect(&mut self, host: HostId, transport: &TransportConfig, path: NetworkPath) -> ConnectionId {
-        let config = ClientConfig::new(tls::client(), transport.clone());
+        let config = ClientConfig::new(tls::client(), self.listened_to(transport));
         let now = self.net.now();
         let begun = self.hosts[host.0].endpoint.connect(now, &config, path, tls::SERVER_NAME);
         let (handle, connection) = begun.expect("the fixed TLS configuration is valid");
@@ -213,8 +216,17 @@ impl World {
         id
     }
 
+    /// The same, for connections that the checkers listen to, if there are any.
+    fn listened_to(&self, transport: &TransportConfig) -> TransportConfig {
+        let mut transport = transport.clone();
+        if self.checked {
+            transport.observe = Some(Arc::new(self.overheard.beside(transport.observe.take())));
+        }
+        transport
+    }
+
     fn insert(&mut self, id: ConnectionId, connection: Box<Connection>, transport: &TransportConfig) {
-        let checks = self.checked.then(|| Box::new(Checks::new(id, transport)));
+        let checks = self.checked.then(|| Box::new(Checks::new(id, transport, &self.overheard)));
         let side = Side { connection, events: VecDeque::new(), checks, timer: None };
         self.hosts[id.host.0].connections.insert(id.handle, side);
     }

@@ -3,15 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use proto::{PathId, PathStats, Transmit};
+use proto::{PathId, PathStats};
 
 use super::Broken;
 
 /// Probes that one probe timeout allows regardless of the window (RFC 9002 section 6.2.4).
 const PROBES: u8 = 2;
-/// Size of a datagram that validates a path (RFC 9000 section 8.2.1); it may leave regardless of
-/// the window.
-const VALIDATION_SIZE: usize = 1_200;
 
 /// Bytes in flight against the window.
 #[derive(Default, Debug)]
@@ -30,9 +27,10 @@ impl Window {
         }
     }
 
+    /// `is_free` says whether what left validates a path, or is the handshake's.
     pub(super) fn on_transmit(
         &mut self,
-        transmit: &Transmit,
+        is_free: bool,
         before: &[PathStats],
         after: &[PathStats],
         handshaking: bool,
@@ -55,8 +53,7 @@ impl Window {
             {
                 return over("recovery");
             }
-            let validates = transmit.size == VALIDATION_SIZE || !path.address_validated;
-            if handshaking || validates {
+            if handshaking || is_free {
                 continue;
             }
             let probes = self.probes.entry(path.id).or_default();
@@ -72,13 +69,17 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::tests::{paths, transmit};
+    use crate::checks::tests::paths;
 
-    /// Bytes in flight go up by 1,000 to one more than the window.
-    fn over(change: impl Fn(&mut PathStats, &mut PathStats), allow_probe: bool) -> Result<(), Broken> {
+    /// Bytes in flight go up by 1,200 to one more than the window.
+    fn over(
+        change: impl Fn(&mut PathStats, &mut PathStats),
+        allow_probe: bool,
+        is_free: bool,
+    ) -> Result<(), Broken> {
         let mut before = paths();
         let mut after = before.clone();
-        before[1].in_flight = before[1].window - 999;
+        before[1].in_flight = before[1].window - 1_199;
         after[1].in_flight = after[1].window + 1;
         change(&mut before[1], &mut after[1]);
         let mut window = Window::default();
@@ -87,16 +88,18 @@ mod tests {
             suspected[1].pto_count += 1;
             window.on_timeout(&before, &suspected);
         }
-        window.on_transmit(&transmit(&before[1], 1_000), &before, &after, false)
+        window.on_transmit(is_free, &before, &after, false)
     }
 
     #[test]
     fn whatever_exceeds_the_window_is_seen_unless_it_is_a_probe() {
-        assert!(over(|_, _| {}, false).is_err());
-        assert_eq!(over(|_, after| after.in_flight -= 1, false), Ok(()));
-        assert_eq!(over(|_, _| {}, true), Ok(()));
-        assert_eq!(over(|_, after| after.address_validated = false, false), Ok(()), "a challenge");
-        assert!(over(|_, after| after.copies_sent += 1, true).is_err(), "recovery has no excuse");
-        assert!(over(|_, after| after.repair_symbols_sent += 1, true).is_err());
+        assert!(over(|_, _| {}, false, false).is_err(), "also a datagram as large as a challenge");
+        assert_eq!(over(|_, after| after.in_flight -= 1, false, false), Ok(()));
+        assert_eq!(over(|_, _| {}, true, false), Ok(()));
+        assert_eq!(over(|_, _| {}, false, true), Ok(()), "a challenge");
+        let to_a_stranger = |_: &mut PathStats, after: &mut PathStats| after.address_validated = false;
+        assert!(over(to_a_stranger, false, false).is_err(), "data, and no challenge");
+        assert!(over(|_, after| after.copies_sent += 1, true, true).is_err(), "recovery has no excuse");
+        assert!(over(|_, after| after.repair_symbols_sent += 1, true, true).is_err());
     }
 }
