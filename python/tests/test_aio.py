@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import hashlib
 import os
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import pytest
 
@@ -313,6 +315,7 @@ def test_a_cancelled_drain_takes_nothing_back():
             draining.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await draining
+            assert not writer._drains
             writer.close()
             assert await reader.read() == data
             await writer.wait_closed()
@@ -418,6 +421,54 @@ def test_a_stop_wakes_whoever_drains():
             assert writer.waiting == 0
 
     run(main)
+
+
+def test_a_stop_wakes_whoever_reads():
+    async def main():
+        async with pair() as (ours, theirs):
+            streams = await both_ways(ours, theirs)
+            reading = asyncio.ensure_future(streams[2].readexactly(5))
+            await asyncio.sleep(0)
+            streams[2].stop(7)
+            with pytest.raises(aio.StreamClosed):
+                await reading
+            assert await streams[1].stopped() == 7
+
+    run(main)
+
+
+def test_a_writer_that_was_reset_is_forgotten_with_what_waited():
+    limits = {"receive_window": 1 << 20, "stream_receive_window": 1 << 19}
+
+    async def main():
+        async with pair(server=limits, client={"send_buffer": 1 << 20}) as (ours, theirs):
+            _, writer, reader, _ = await both_ways(ours, theirs)
+            writer.write(bytes(8 << 20))
+            assert writer.waiting
+            writer.reset(41)
+            forgotten = weakref.ref(writer)
+            del writer
+            gc.collect()
+            assert forgotten() is None
+            with pytest.raises(aio.StreamReset):
+                await reader.read()
+
+    run(main)
+
+
+def test_a_loop_that_is_closed_is_forgotten_with_who_waited():
+    async def wait():
+        endpoint = aio.Endpoint(("127.0.0.1", 0), server=aio.ServerConfig(identity=aio.Identity()))
+        await endpoint.accept()
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(wait())
+    loop.run_until_complete(asyncio.sleep(0.1))
+    forgotten = weakref.ref(loop)
+    loop.close()
+    del task, loop
+    gc.collect()
+    assert forgotten() is None
 
 
 def test_what_is_no_bytes_is_not_written_and_what_is_no_code_resets_nothing():

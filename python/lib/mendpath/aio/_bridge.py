@@ -30,36 +30,49 @@ class Bridge:
         """Calls it when the ring of this key has rung, once."""
         self._calls[key] = what
 
+    def forget(self, key: int) -> None:
+        """Calls nothing when the ring of this key rings."""
+        self._calls.pop(key, None)
+
+    def rouse(self, key: int) -> None:
+        """The ring of this key has rung."""
+        call = self._calls.pop(key, None)
+        if call is not None:
+            call()
+
     async def rung(self, key: int) -> None:
         """Waits until the ring of this key rings. To be called right after a poll that found nothing."""
-        future = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
 
         def done() -> None:
-            if not future.done():
+            if not future.done() and not loop.is_closed():
                 future.set_result(None)
 
         self._calls[key] = done
         try:
             await future
         finally:
-            self._calls.pop(key, None)
+            self.forget(key)
 
     def _ready(self) -> None:
         for key in self._native.take():
-            call = self._calls.pop(key, None)
-            if call is not None:
-                call()
+            self.rouse(key)
 
 
-_bridges: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Bridge] = weakref.WeakKeyDictionary()
+# Loops hold their bridges, as long as they watch for them. Held here as well, one that somebody waits with would hold
+# its loop, through the futures, for ever.
+_bridges: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[Bridge]] = weakref.WeakKeyDictionary()
 
 
 def here() -> Bridge:
     """The running loop's."""
     loop = asyncio.get_running_loop()
-    bridge = _bridges.get(loop)
+    known = _bridges.get(loop)
+    bridge = None if known is None else known()
     if bridge is None:
-        bridge = _bridges[loop] = Bridge(loop)
+        bridge = Bridge(loop)
+        _bridges[loop] = weakref.ref(bridge)
     return bridge
 
 
@@ -93,3 +106,13 @@ class Waiter:
             self._of = bridge
             self._key, self._ring = bridge.ring()
         return bridge, self._key, self._ring
+
+    def rouse(self) -> None:
+        """Wakes whoever waits, though nothing rang."""
+        if self._of is not None:
+            self._of.rouse(self._key)
+
+    def forget(self) -> None:
+        """Nobody is to be woken any more."""
+        if self._of is not None:
+            self._of.forget(self._key)

@@ -106,8 +106,9 @@ class StreamReader:
         return self._native.at_end()
 
     def stop(self, code: int = 0) -> None:
-        """Tells the peer that no more is wanted; what was not read is forgotten."""
+        """Tells the peer that no more is wanted; what was not read is forgotten. Whoever is reading hears that too."""
         self._native.stop(code)
+        self._waiter.rouse()
 
     def __aiter__(self) -> "StreamReader":
         return self
@@ -195,7 +196,11 @@ class StreamWriter:
         if self._native.held():
             future = asyncio.get_running_loop().create_future()
             self._drains.append(future)
-            await future
+            try:
+                await future
+            finally:
+                if future in self._drains:
+                    self._drains.remove(future)
 
     def can_write_eof(self) -> bool:
         """Always."""
@@ -253,6 +258,8 @@ class StreamWriter:
         :meth:`set_reliable_boundary`."""
         self._native.reset(code)
         self._closing = True
+        # There is nothing left to hand over when there is room, which would keep this object until then.
+        self._waiter.forget()
         self._drained(None)
 
     def set_priority(self, priority: int) -> None:
