@@ -206,6 +206,13 @@ impl MetricUse {
         PERCENTILES.iter().find(|(name, _)| *name == self.metric.name).map(|(_, share)| *share)
     }
 
+    /// Whether it is worked out from the flows under test that finished, and from no others.
+    pub(crate) fn is_of_finished(&self) -> bool {
+        let is_time = self.metric.name.starts_with("fct_") || self.metric.name.starts_with("throughput_");
+        // Of the background nobody says how many finished.
+        is_time && self.class.is_some()
+    }
+
     /// How many flows a percentile takes before anything is said of it: 100 / (1 - q), that is a
     /// hundred beyond it, or as many beyond it as a plan's `min_samples` leaves beyond the 99th. 0
     /// for what is no percentile.

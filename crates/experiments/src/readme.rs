@@ -52,7 +52,8 @@ pub fn tables(plan: &Plan, summary: &Summary) -> String {
         let share = digits(worst.mean * 100.0);
         let _ = writeln!(
             out,
-            "\nThe times are of flows that finished; up to {share} % of a scheme's did not ({place})."
+            "\nThe times are of flows that finished; up to {share} % of a scheme's did not ({place}). \
+             Values behind ≥ or ≤ leave such flows out."
         );
     }
     out
@@ -115,12 +116,24 @@ impl Table<'_> {
         let (mean, all) = (number(cell.mean, cell.ci95, self.is_share()), self.summary.seeds as usize);
         // Seeds without a value may be the worst: what never settled has no time until it did.
         let of_some = (1..all).contains(&cell.seeds);
-        Some(if of_some { format!("{mean} ({} of {all} seeds)", cell.seeds) } else { mean })
+        let seeds = if of_some { format!(" ({} of {all} seeds)", cell.seeds) } else { String::new() };
+        Some(format!("{}{mean}{seeds}", self.bound(cell)))
     }
 
     fn pooled(&self, cell: &Cell) -> Option<String> {
         let (low, high) = (cell.pooled_low?, cell.pooled_high?);
-        Some(format!("{} [{}, {}]", digits(cell.pooled?), digits(low), digits(high)))
+        Some(format!("{}{} [{}, {}]", self.bound(cell), digits(cell.pooled?), digits(low), digits(high)))
+    }
+
+    /// On which side of a value of finished flows that of all of them is, where some did not finish: those
+    /// would have taken longer than the run had for them.
+    fn bound(&self, cell: &Cell) -> &'static str {
+        let is_short = self.metric.is_of_finished() && self.summary.has_unfinished(&cell.scheme, &cell.point);
+        match is_short {
+            true if self.metric.name.starts_with("fct_") => "≥ ",
+            true => "≤ ",
+            false => "",
+        }
     }
 
     fn difference(&self, cell: &Cell) -> Option<String> {
@@ -213,9 +226,18 @@ mod tests {
         let of = |csv: &str| tables(&plan, &Summary::read_csv(&plan, csv).unwrap());
         let csv = "scheme,metric,seeds,mean\ntcp,fct_mean_ms,12,5\nproactive,fct_mean_ms,12,4\n";
         let (whole, cut) = (of(csv), of(&format!("{csv}proactive,unfinished_share,12,0.025\n")));
-        let said =
-            "\nThe times are of flows that finished; up to 2.50 % of a scheme's did not (proactive).\n";
-        assert_eq!(cut, whole + said);
+        let said = "\nThe times are of flows that finished; up to 2.50 % of a scheme's did not (proactive). \
+                    Values behind ≥ or ≤ leave such flows out.\n";
+        assert!(whole.contains("| 5.00 | 4.00 |"), "{whole}");
+        assert_eq!(cut, whole.replace("| 4.00 |", "| ≥ 4.00 |") + said);
+
+        // Also where the plan asks how many did not.
+        let plan = two_schemes("throughput_mbps\", \"unfinished_share");
+        let csv = "scheme,metric,seeds,mean\ntcp,throughput_mbps,12,5\nproactive,throughput_mbps,12,4\n\
+                   tcp,unfinished_share,12,0.025\nproactive,unfinished_share,12,0\n";
+        let tables = tables(&plan, &Summary::read_csv(&plan, csv).unwrap());
+        assert!(tables.contains("| ≤ 5.00 | 4.00 |") && tables.contains("| 2.50 | 0 |"), "{tables}");
+        assert!(tables.ends_with(&said.replace("proactive", "tcp")), "{tables}");
     }
 
     #[test]

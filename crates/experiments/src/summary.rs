@@ -209,25 +209,26 @@ impl Summary {
     /// Completion times are of the flows that finished. Where some did not, and the plan does not ask how
     /// many, that is said all the same.
     fn add_unfinished(&mut self, plan: &Plan, point: &Point, here: &[&Row], scheme: &str) {
-        let is_of_finished = |metric: &MetricUse| {
-            let is_time = metric.name.starts_with("fct_") || metric.name.starts_with("throughput_");
-            // Of the background it says nothing.
-            is_time && metric.class.is_some()
-        };
         let says_so = plan.metrics.iter().any(|metric| metric.name == UNFINISHED);
         let shares: Vec<f64> =
             here.iter().filter(|row| row.scheme == scheme).map(|row| row.unfinished).collect();
         let some = shares.iter().any(|share| *share > 0.0);
-        if some && !says_so && plan.metrics.iter().any(is_of_finished) {
+        if some && !says_so && plan.metrics.iter().any(MetricUse::is_of_finished) {
             self.cells.push(cell(scheme, point, UNFINISHED, &shares));
         }
     }
 
-    /// The scheme and point of which the fewest flows finished, if the plan does not ask how many did.
+    /// The scheme and point of which the fewest flows finished, if the plan asks for something that is of
+    /// those alone, and some did not.
     pub(crate) fn least_finished(&self, plan: &Plan) -> Option<&Cell> {
-        let says_so = plan.metrics.iter().any(|metric| metric.name == UNFINISHED);
-        let some = self.cells.iter().filter(|cell| cell.metric == UNFINISHED && cell.mean > 0.0);
-        if says_so { None } else { some.max_by(|one, other| one.mean.total_cmp(&other.mean)) }
+        let matters = plan.metrics.iter().any(MetricUse::is_of_finished);
+        let some = self.cells.iter().filter(|cell| matters && cell.metric == UNFINISHED && cell.mean > 0.0);
+        some.max_by(|one, other| one.mean.total_cmp(&other.mean))
+    }
+
+    /// Whether some flows of a scheme at a point did not finish.
+    pub(crate) fn has_unfinished(&self, scheme: &str, point: &[(String, Setting)]) -> bool {
+        self.find(scheme, UNFINISHED, point).is_some_and(|cell| cell.mean > 0.0)
     }
 
     /// A metric of a scheme at a point.
