@@ -3,6 +3,7 @@
 //! and the transport for asyncio. What users see, with its documentation, is in `lib/mendpath`.
 
 mod aio;
+mod attention;
 mod files;
 mod parts;
 mod sim;

@@ -1,13 +1,12 @@
 //! Plans, and what comes of running them.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread,
-    time::Duration,
 };
 
 use experiments::{
@@ -20,10 +19,10 @@ use pyo3::{
     types::PyBytes,
 };
 
-/// How often a run that waits looks at Python's signals and tells its progress.
-const LOOK: Duration = Duration::from_millis(100);
-
-use crate::parts::{self, Brought, Report};
+use crate::{
+    attention::{beside, interruptible},
+    parts::{self, Brought, Report},
+};
 
 /// A plan at one scale, checked, with the classes that it names.
 #[pyclass(frozen, module = "mendpath._native")]
@@ -223,7 +222,7 @@ impl NativePlan {
     ) -> PyResult<Tables<'py>> {
         let which = Tail { at, scheme, seed, ..Tail::new(watch) };
         self.report.begin();
-        let single = py.detach(|| Single::run(&self.plan, &which));
+        let single = interruptible(py, || self.report.stop(), || Single::run(&self.plan, &which))?;
         self.report.raised(py)?;
         let single = single.map_err(|error| match error {
             TailError::Scenario(error) => PyRuntimeError::new_err(error.to_string()),
@@ -233,13 +232,15 @@ impl NativePlan {
         Ok((parquet(py, &single.flows)?, parquet(py, &single.packets)?, traces.collect()))
     }
 
-    /// Rows as texts, of runs elsewhere, as results.
+    /// Rows as texts, of runs elsewhere, as results: of so many seeds, or as many more as there are.
     fn results(&self, rows: Vec<String>, seeds: u32) -> PyResult<NativeResults> {
-        let (plan, rows) = (self.with(seeds), read(&rows)?);
-        if let Some(strange) = rows.iter().find(|row| row.plan_hash != plan.hash_text()) {
+        let rows = read(&rows)?;
+        if let Some(strange) = rows.iter().find(|row| row.plan_hash != self.plan.hash_text()) {
             return Err(wrong(format!("a row is of another plan: {}", strange.plan_hash), None));
         }
-        Ok(NativeResults { plan: Arc::new(plan), rows })
+        let rows = once_each(rows)?;
+        let last = rows.iter().map(|row| u32::try_from(row.seed).unwrap_or(u32::MAX)).max().unwrap_or(0);
+        Ok(NativeResults { plan: Arc::new(self.with(seeds.max(last))), rows })
     }
 }
 
@@ -267,7 +268,7 @@ impl NativeCampaign {
     /// Does these runs, and answers with their rows as texts and the packet-hops of all.
     fn run_these(&self, py: Python<'_>, runs: Vec<usize>) -> PyResult<(Vec<String>, u64)> {
         self.report.begin();
-        let rows = py.detach(|| self.campaign.run_these(&runs));
+        let rows = interruptible(py, || self.report.stop(), || self.campaign.run_these(&runs))?;
         self.report.raised(py)?;
         let rows = rows.map_err(failed)?;
         Ok((texts(&rows)?, rows.iter().map(|row| row.hops).sum()))
@@ -315,6 +316,30 @@ fn read(rows: &[String]) -> PyResult<Vec<Row>> {
     rows.iter().map(|text| serde_json::from_str(text).map_err(|error| wrong(error, None))).collect()
 }
 
+/// Every run once: parts may have runs in common, which would count as so many more seeds.
+fn once_each(rows: Vec<Row>) -> PyResult<Vec<Row>> {
+    let (mut places, mut kept) = (BTreeMap::new(), Vec::<Row>::new());
+    for row in rows {
+        let run = format!("{:?} {} {}", row.point, row.scheme, row.seed);
+        match places.get(&run).map(|place: &usize| &kept[*place]) {
+            Some(known) if *known == row => {}
+            Some(_) => {
+                let what = format!(
+                    "the parts have different rows of {} with seed {}: \
+                     they come of other versions, or two machines disagree",
+                    row.scheme, row.seed
+                );
+                return Err(wrong(what, None));
+            }
+            None => {
+                places.insert(run, kept.len());
+                kept.push(row);
+            }
+        }
+    }
+    Ok(kept)
+}
+
 /// Runs on other threads, while this one sees to Python: what `look` or a signal raises ends the
 /// runs.
 fn watched(
@@ -323,36 +348,25 @@ fn watched(
     (look, report): (&Py<PyAny>, &Report),
 ) -> (Result<Vec<Row>, CampaignError>, Option<PyErr>) {
     let (done, runs, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-    let (ended, news) = (Mutex::new(false), Condvar::new());
     let go_on = |progress: Progress| {
         done.store(progress.done, Ordering::Relaxed);
         runs.store(progress.runs, Ordering::Relaxed);
         !stop.load(Ordering::Relaxed)
     };
-    thread::scope(|scope| {
-        let work = scope.spawn(|| {
-            let rows = campaign.run_while(jobs, &go_on);
-            *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-            news.notify_all();
-            rows
-        });
-        let tell = |over: bool| {
-            Python::attach(|py| -> PyResult<()> {
-                py.check_signals()?;
-                let (done, runs) = (done.load(Ordering::Relaxed), runs.load(Ordering::Relaxed));
-                if runs == 0 && !over {
-                    return Ok(()); // it is not known yet what is left
-                }
-                look.call1(py, (done, runs)).map(drop)
-            })
-        };
-        let mut raised = None;
-        let mut over = false;
-        while !over {
-            let state = ended.lock().unwrap_or_else(PoisonError::into_inner);
-            let waited = news.wait_timeout_while(state, LOOK, |ended| !*ended);
-            // A run that panics says nothing; its thread is over all the same.
-            over = *waited.unwrap_or_else(PoisonError::into_inner).0 || work.is_finished();
+    let tell = |over: bool| {
+        Python::attach(|py| -> PyResult<()> {
+            py.check_signals()?;
+            let (done, runs) = (done.load(Ordering::Relaxed), runs.load(Ordering::Relaxed));
+            if runs == 0 && !over {
+                return Ok(()); // it is not known yet what is left
+            }
+            look.call1(py, (done, runs)).map(drop)
+        })
+    };
+    let mut raised = None;
+    let rows = beside(
+        || campaign.run_while(jobs, &go_on),
+        |over| {
             if raised.is_none()
                 && let Err(error) = tell(over)
             {
@@ -360,10 +374,9 @@ fn watched(
                 report.stop();
                 raised = Some(error);
             }
-        }
-        let rows = work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (rows, raised)
-    })
+        },
+    );
+    (rows, raised)
 }
 
 #[pymethods]
@@ -413,7 +426,8 @@ impl NativeResults {
     fn figure(&self, py: Python<'_>, name: &str) -> PyResult<String> {
         let found = self.plan.figures.iter().find(|figure| figure.file == name);
         let Some(figure) = found else { return Err(PyKeyError::new_err(name.to_owned())) };
-        let summary = Summary::new(&self.plan, &self.rows).map_err(|error| wrong(error, None))?;
+        let summary =
+            py.detach(|| Summary::new(&self.plan, &self.rows)).map_err(|error| wrong(error, None))?;
         Ok(py.detach(|| figure.draw(&self.plan, &summary, &figure.curves(&self.plan, &self.rows))))
     }
 

@@ -1,6 +1,11 @@
 //! The analysis of captures.
 
-use std::{fs::File, path::PathBuf};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use pyo3::{
     exceptions::{PyRuntimeError, PyValueError},
@@ -9,7 +14,7 @@ use pyo3::{
 use trace::{Analyzer, Method, Odds, Options, Report, read_capture};
 use units::{BitRate, Duration};
 
-use crate::files::of_file;
+use crate::{attention::interruptible, files::of_file};
 
 /// What a user may say; `None` is the default.
 #[derive(FromPyObject)]
@@ -54,10 +59,26 @@ impl Wanted {
     }
 }
 
-fn report(files: &[PathBuf], options: Options) -> PyResult<Report> {
+/// A file that goes on until it is stopped.
+struct Until<'a> {
+    file: File,
+    stopped: &'a AtomicBool,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
+        self.file.read(buffer)
+    }
+}
+
+fn report(files: &[PathBuf], options: Options, stopped: &AtomicBool) -> PyResult<Report> {
     let mut analyzer = Analyzer::new(options);
     for path in files {
         let file = File::open(path).map_err(|error| of_file(error, path))?;
+        let file = Until { file, stopped };
         let read = read_capture(&path.display().to_string(), file, &mut analyzer, &mut |_| ());
         if let (None, Some(error)) = (read.format, read.error) {
             return Err(PyValueError::new_err(format!("{} {error}", path.display())));
@@ -66,17 +87,27 @@ fn report(files: &[PathBuf], options: Options) -> PyResult<Report> {
     Ok(analyzer.finish())
 }
 
+/// What `told` makes of the report, unless a signal raises something meanwhile.
+fn reported<T: Send>(
+    py: Python<'_>,
+    files: &[PathBuf],
+    wanted: Wanted,
+    told: impl FnOnce(Report) -> T + Send,
+) -> PyResult<T> {
+    let (options, stopped) = (wanted.options()?, AtomicBool::new(false));
+    let stop = || stopped.store(true, Ordering::Relaxed);
+    interruptible(py, stop, || report(files, options, &stopped).map(told))?
+}
+
 /// Analyses captures that belong together, and answers with the report as JSON.
 #[pyfunction]
 pub(crate) fn analyze(py: Python<'_>, files: Vec<PathBuf>, wanted: Wanted) -> PyResult<String> {
-    let options = wanted.options()?;
-    let report = py.detach(|| report(&files, options))?;
-    serde_json::to_string(&report).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    let text = reported(py, &files, wanted, |report| serde_json::to_string(&report))?;
+    text.map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// The same as a page.
 #[pyfunction]
 pub(crate) fn page(py: Python<'_>, files: Vec<PathBuf>, wanted: Wanted) -> PyResult<String> {
-    let options = wanted.options()?;
-    py.detach(|| report(&files, options).map(|report| trace::html(&report)))
+    reported(py, &files, wanted, |report| trace::html(&report))
 }

@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 
 import pandas
@@ -36,6 +37,16 @@ SAME = {
     "workload": {"kind": "spaced", "from": "first", "to": "second", "flows": 20, "apart_ms": 50, "bytes": 20_000},
     "scheme": [{"kind": "tcp"}, {"kind": "fuso", "subflows": 4}],
     "sweep": {"loss": [0, 0.05]},
+}
+
+# A run that takes an hour.
+ENDLESS = {
+    **SAME,
+    "sweep": {},
+    "fault": [],
+    "scheme": [{"kind": "tcp"}],
+    "distributions": False,
+    "workload": {"kind": "spaced", "from": "first", "to": "second", "flows": 1, "apart_ms": 1, "bytes": 10**12},
 }
 
 
@@ -117,8 +128,6 @@ def test_an_interrupt_keeps_finished_rows_and_the_next_run_goes_on(tmp_path):
 
 def test_an_interrupt_ends_a_run_in_its_midst(tmp_path):
     """Both runs are under way when it comes; each would take an hour."""
-    endless = {**SAME, "sweep": {}, "fault": [], "scheme": [{"kind": "tcp"}], "distributions": False}
-    endless["workload"] = {"kind": "spaced", "from": "first", "to": "second", "flows": 1, "apart_ms": 1, "bytes": 10**12}
     asked = []
 
     def enough(done, runs):
@@ -127,13 +136,30 @@ def test_an_interrupt_ends_a_run_in_its_midst(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(sim.Interrupted) as caught:
-        sim.run(endless, seeds=2, jobs=2, progress=enough)
+        sim.run(ENDLESS, seeds=2, jobs=2, progress=enough)
     assert len(caught.value.results) == 0 and set(asked) == {0}
     # The plan is as good as new.
     plan = sim.Plan(PLAN)
     with pytest.raises(LookupError):
         sim.run(plan, seeds=2_000, progress=lambda done, runs: {}[done])
     assert len(sim.run(plan)) == 8
+
+
+def test_an_interrupt_ends_a_single_simulation_and_an_estimate():
+    code = (
+        "import json, os, signal, sys, threading, mendpath\n"
+        "from mendpath import sim\n"
+        "plan = sim.Plan(json.loads(sys.argv[1]))\n"
+        "for work in (sim.simulate, mendpath.estimate):\n"
+        "    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "    try:\n"
+        "        work(plan)\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('interrupted', flush=True)\n"
+    )
+    command = [sys.executable, "-c", code, json.dumps(ENDLESS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "interrupted\n" * 2, done.stderr
 
 
 def test_what_a_progress_function_raises_comes_back():
@@ -170,6 +196,19 @@ def test_shards_together_are_the_whole():
     other = sim.run(PLAN.replace("20_000", "30_000"), seeds=1)
     with pytest.raises(sim.PlanError, match="another plan"):
         sim.merge(plan, [other])
+
+
+def test_what_several_parts_have_counts_once():
+    plan = sim.Plan(PLAN)
+    whole, first = sim.run(plan, seeds=3), sim.run(plan, seeds=3, shard="1/2")
+    together = sim.merge(plan, [whole, first])
+    assert together.runs.equals(whole.runs)
+    assert together.summary.equals(whole.summary)
+    assert repr(together) == repr(whole)
+    row = json.loads(first._native.rows()[0])
+    row["hops"] += 1
+    with pytest.raises(ValueError, match="different rows of tcp with seed 1"):
+        plan._native.results(first._native.rows() + [json.dumps(row)], 3)
 
 
 def test_figures_are_shown_and_saved(tmp_path):
@@ -212,3 +251,5 @@ def test_an_estimate_counts_what_is_left(tmp_path):
     assert mendpath.estimate(PLAN, out=tmp_path, seeds=8) == type(whole)(0, 0.0, 0.0, 0.0, 0)
     with pytest.raises(ValueError):
         mendpath.estimate(PLAN, samples=0)
+    with pytest.raises(sim.PlanError, match="too many"):
+        mendpath.estimate(PLAN.replace("[0, 0.05]", "[0, 0.01, 0.02, 0.03, 0.04, 0.05]"), seeds=1_000_000)

@@ -1,4 +1,6 @@
 import struct
+import subprocess
+import sys
 
 import pytest
 
@@ -123,3 +125,26 @@ def test_what_is_wrong_in_an_input_has_its_line(tmp_path):
         sim.Plan(recorded(capacity=traces.mahimahi([1]), matrix=traces.htsim([(0, 2, 0.0, 1), (7, 2, 0.0, 1)])))
     with pytest.raises(FileNotFoundError):
         traces.mahimahi(tmp_path / "none")
+
+
+def test_an_interrupt_ends_an_analysis(timeout):
+    """The capture has no end."""
+    code = (
+        "import os, signal, sys, threading\n"
+        "from mendpath import traces\n"
+        "read, write = os.pipe()\n"
+        "data = open(sys.argv[1], 'rb').read()\n"
+        "def feed():\n"
+        "    os.write(write, data[:24])\n"
+        "    while True:\n"
+        "        os.write(write, data[24:])\n"
+        "threading.Thread(target=feed, daemon=True).start()\n"
+        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    traces.analyze(f'/dev/fd/{read}')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+        "os._exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(timeout)], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "interrupted\n", done.stderr

@@ -27,7 +27,12 @@ def _task(version: str, source: tuple, seeds: int, runs: list) -> tuple:
     if (source, seeds) not in _prepared:
         _prepared.clear()
         _prepared[source, seeds] = sim._plan_of(source)._native.campaign(seeds, None)
-    rows, _ = _prepared[source, seeds].run_these(runs)
+    try:
+        rows, _ = _prepared[source, seeds].run_these(runs)
+    except BaseException:
+        # What is worked out once may have been ended in its midst.
+        _prepared.clear()
+        raise
     return rows, time.monotonic() - began
 
 
@@ -70,12 +75,14 @@ def estimate(
     :param out: the folder of rows; those that are there cost nothing any more.
     :param samples: how many runs to do, spread evenly over those that are left: all points and schemes have their share
         if there are enough.
+    :raises mendpath.sim.PlanError: when something in the plan cannot be.
     """
     plan = plan if isinstance(plan, sim.Plan) else sim.Plan(plan, scale)
     sim._check_seeds(seeds)
     if samples < 1:
         raise ValueError("samples is at least 1")
-    campaign = plan._native.campaign(plan.seeds if seeds is None else seeds, None if out is None else os.fspath(out))
+    folder = None if out is None else os.fspath(out)
+    campaign = sim._checked(plan._native.campaign, plan.seeds if seeds is None else seeds, folder)
     left = campaign.left()
     if not left:
         return Estimate(0, 0.0, 0.0, 0.0, 0)
@@ -122,7 +129,7 @@ def sweep(
     out = os.fspath(out)
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False)
-    campaign = plan._native.campaign(seeds, out)
+    campaign = sim._checked(plan._native.campaign, seeds, out)
     left = campaign.left()
     total = plan.runs // plan.seeds * seeds
     look, end = sim._progress(plan.name, progress)

@@ -350,9 +350,11 @@ def _check_seeds(seeds: Optional[int]) -> None:
 
 
 def merge(plan: Plan, parts: Iterable[Results], seeds: Optional[int] = None) -> Results:
-    """Puts the parts of a plan together, such as those of shards on several machines.
+    """Puts the parts of a plan together, such as those of shards on several machines. What several of them have counts
+    once.
 
-    :raises PlanError: when a row is of another plan.
+    :param seeds: how many seeds the parts are of, if that is more than the plan's own number, and than they show.
+    :raises PlanError: when a row is of another plan, or two rows of one run differ.
     """
     rows = [row for part in parts for row in part._native.rows()]
     return Results(plan, _checked(plan._native.results, rows, seeds or plan.seeds))
