@@ -47,11 +47,12 @@ impl Network {
     /// The group of hosts that a key names.
     ///
     /// # Errors
-    /// If there is no such group.
+    /// If there is no such group, or nobody is in it.
     pub fn group(&self, keys: &mut Keys<'_>, key: &'static str) -> Result<Option<Range<u32>>, PlanError> {
         let Some(name) = keys.text(key)? else { return Ok(None) };
-        let found = self.hosts.iter().find(|(known, _)| *known == name);
-        let known = || format!("one of {}", names(self.hosts.iter().map(|(known, _)| *known)));
+        let there = || self.hosts.iter().filter(|(_, hosts)| !hosts.is_empty());
+        let found = there().find(|(known, _)| *known == name);
+        let known = || format!("one of {}", names(there().map(|(known, _)| *known)));
         found.map_or_else(
             || Err(PlanError::value(keys.path(key), format!("`{name}`"), known())),
             |(_, range)| Ok(Some(range.clone())),

@@ -54,4 +54,15 @@ mod tests {
         network.first_spine = Some(Line { delay: Duration::from_micros(75), ..network.fabric });
         assert_eq!(build(&mut Keys::new(&table, "")).unwrap().topology, network.build());
     }
+
+    /// Flows between such hosts would have nobody to begin at.
+    #[test]
+    fn one_leaf_has_no_hosts_of_a_second() {
+        let network = build(&mut Keys::new(&"leaves = 1".parse().unwrap(), "")).unwrap();
+        let table = "from = 'first'\nto = 'second'".parse().unwrap();
+        let mut keys = Keys::new(&table, "workload");
+        assert_eq!(network.group(&mut keys, "from"), Ok(Some(0..16)));
+        let error = network.group(&mut keys, "to").unwrap_err().to_string();
+        assert_eq!(error, "`workload.to` is `second`: it must be one of all, first");
+    }
 }
