@@ -19,10 +19,10 @@ use experiments::{Part, Parts, Stop};
 use pyo3::{
     exceptions::{PyException, PyTypeError, PyValueError},
     prelude::*,
-    types::{PyDict, PyType},
+    types::{PyDict, PyList, PyType},
 };
 use tcpsim::schemes::Mptcp;
-use toml::Table;
+use toml::{Table, Value};
 use units::Instant;
 
 pub(crate) use self::{
@@ -135,21 +135,20 @@ impl Object {
 struct Class {
     class: Py<PyType>,
     name: Arc<str>,
-    parameters: String,
+    parameters: Table,
     report: Report,
 }
 
 impl Class {
     /// Reads a plan's parameters, which the class knows.
     fn read(class: &Py<PyType>, name: &str, given: &Table, report: &Report) -> Result<Self, String> {
-        let parameters = serde_json::to_string(given).map_err(|error| error.to_string())?;
         Python::attach(|py| {
             let class = class.bind(py);
-            class.call_method1("_check", (read_json(py, &parameters)?,)).map(drop)
+            class.call_method1("_check", (attributes(py, given)?,)).map(drop)
         })
         .map_err(|error: PyErr| Python::attach(|py| error.value(py).to_string()))?;
         let class = Python::attach(|py| class.clone_ref(py));
-        Ok(Self { class, name: name.into(), parameters, report: report.clone() })
+        Ok(Self { class, name: name.into(), parameters: given.clone(), report: report.clone() })
     }
 
     /// An object with these attributes beside the parameters.
@@ -160,7 +159,7 @@ impl Class {
             return nothing;
         }
         let made = Python::attach(|py| {
-            let attributes = read_json(py, &self.parameters)?;
+            let attributes = attributes(py, &self.parameters)?;
             given(&attributes)?;
             Ok(self.class.bind(py).call((), Some(&attributes))?.unbind())
         });
@@ -175,8 +174,28 @@ impl Class {
     }
 }
 
-fn read_json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyDict>> {
-    Ok(py.import("json")?.call_method1("loads", (text,))?.cast_into::<PyDict>()?)
+/// A plan's table as a dictionary.
+fn attributes<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    table.iter().try_for_each(|(name, value)| dict.set_item(name, object(py, value)?))?;
+    Ok(dict)
+}
+
+/// A plan's value, infinite numbers too.
+fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::String(text) => text.as_str().into_pyobject(py)?.into_any(),
+        Value::Integer(number) => (*number).into_pyobject(py)?.into_any(),
+        Value::Float(number) => (*number).into_pyobject(py)?.into_any(),
+        Value::Boolean(flag) => (*flag).into_pyobject(py)?.to_owned().into_any(),
+        Value::Datetime(time) => time.to_string().into_pyobject(py)?.into_any(),
+        Value::Array(values) => {
+            let list = PyList::empty(py);
+            values.iter().try_for_each(|value| list.append(object(py, value)?))?;
+            list.into_any()
+        }
+        Value::Table(table) => attributes(py, table)?.into_any(),
+    })
 }
 
 /// An answer that cannot be.

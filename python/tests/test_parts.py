@@ -117,6 +117,19 @@ def test_a_loss_model_takes_parameters_and_its_own_randomness():
     assert traces(chance(0.1)) == traces(chance(0.1), jobs=1) != traces(chance(0.2))
 
 
+def test_a_parameter_may_be_infinite_or_a_list():
+    class Told(sim.LossModel):
+        limit = 1.0
+        names = ()
+
+        def lose(self, packet):
+            assert self.limit == math.inf and self.names == ["a", {"b": True}]
+            return False
+
+    fault = 'model = "Told", parameters = { limit = inf, names = ["a", { b = true }] }'
+    assert len(sim.run(plan(Told, replaced={"loss = 0.05": fault}))) == 2
+
+
 def test_a_scheme_mends():
     text = 'kind = "mptcp", subflows = 4 }'
     ours = plan(Neighbour, replaced={text: text + ', { kind = "Neighbour" }'})
