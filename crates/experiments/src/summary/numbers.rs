@@ -36,6 +36,10 @@ fn t95(freedom: usize) -> f64 {
 /// Half the width of the interval of a mean.
 pub(super) fn half_width(values: &[f64], mean: f64) -> Option<f64> {
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
+    if values.iter().all(|value| *value == values[0]) {
+        // Not by what was rounded when their mean was worked out, either.
+        return Some(0.0);
+    }
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
     let deviation = (squares / freedom as f64).sqrt();
     Some(t95(freedom) * deviation / (values.len() as f64).sqrt())
@@ -150,6 +154,10 @@ mod tests {
         assert!((half - 2.776 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-12, "{half}");
         assert_eq!(half_width(&[1.0], 1.0), None);
         assert_eq!(half_width(&vec![2.0; 100], 2.0), Some(0.0));
+        let thirds = [1.0_f64 / 3.0; 10];
+        let mean = thirds.iter().sum::<f64>() / 10.0;
+        assert!(mean != thirds[0]);
+        assert_eq!(half_width(&thirds, mean), Some(0.0));
     }
 
     /// Beyond the table intervals are Student's as well: 1.96 is too little for fifty seeds, and for a
