@@ -127,6 +127,12 @@ impl Scenario {
         let traffic = read(&mut workload, &network)?;
         workload.finish()?;
 
+        let limit = Duration::from_secs_f64(keys.float("limit_s", 1e-6..=1e9)?.unwrap_or(1e6));
+        if let Some(last) = traffic.last_start().filter(|last| *last >= limit) {
+            let allowed = format!("more than {}, when the last flow begins", last.as_secs_f64());
+            return Err(PlanError::value("limit_s", limit.as_secs_f64(), allowed));
+        }
+
         let follow = keys.value("follow").is_some().then(|| {
             let mut follow = keys.table("follow")?;
             let wanted = Follow::read(&mut follow)?;
@@ -140,7 +146,7 @@ impl Scenario {
         Ok(Self {
             faults,
             balancing: own_balancing.or(keys.named("balancing", BALANCING)?).unwrap_or_default(),
-            limit: Duration::from_secs_f64(keys.float("limit_s", 1e-6..=1e9)?.unwrap_or(1e6)),
+            limit,
             sample: keys.float("sample_ms", 0.001..=1e6)?.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             follow,
             workload: traffic,

@@ -53,6 +53,11 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// If the simulation refuses one, or ends while it is prepared.
     fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError>;
 
+    /// When its last flow begins, if no seed changes that.
+    fn last_start(&self) -> Option<Duration> {
+        None
+    }
+
     /// Who watches what arrives, if it is a video whose pieces are the measured flows.
     fn player(&self) -> Option<&Player> {
         None

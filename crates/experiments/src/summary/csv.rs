@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn flows_that_did_not_finish_are_told_of_unasked() {
         let text = PLAN.replace("\"x\"", "\"ecmp\"");
-        let cut = text.replace("seeds = 6", "seeds = 2\n        limit_s = 0.5");
+        let cut = text.replace("seeds = 6", "seeds = 2\n        limit_s = 0.03");
+        let cut = cut.replace("apart_ms = 50, bytes = 20_000", "apart_ms = 1, bytes = 20_000_000");
         for (text, some) in [(text, false), (cut, true)] {
             let plan = Plan::parse("p", &text, Scale::Quick).unwrap();
             let folder = tempfile::tempdir().unwrap();

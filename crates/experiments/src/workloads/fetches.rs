@@ -44,4 +44,8 @@ impl Workload for Fetches {
         }
         Ok(())
     }
+
+    fn last_start(&self) -> Option<Duration> {
+        Some(self.apart * u64::from(self.flows - 1))
+    }
 }

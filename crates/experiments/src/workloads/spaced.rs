@@ -52,4 +52,35 @@ impl Workload for Spaced {
         }
         Ok(())
     }
+
+    fn last_start(&self) -> Option<Duration> {
+        Some(self.apart * u64::from(self.flows - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Plan, Scale};
+
+    /// What has not begun is no flow that did not finish: shares of flows would be of more than there were.
+    #[test]
+    fn a_run_does_not_end_before_its_last_flow_begins() {
+        let plan = |workload: &str, limit: &str| {
+            let text = format!(
+                "title = 'x'\nmetrics = ['timeout_share']\nlimit_s = {limit}\nscheme = [{{ kind = 'tcp' }}]\n\
+                 topology = {{ kind = 'parallel-paths' }}\n\
+                 workload = {{ {workload}, flows = 3, apart_ms = 500, bytes = 9 }}"
+            );
+            Plan::parse("p", &text, Scale::Quick)
+        };
+        let workloads = [
+            "kind = 'spaced', from = 'first', to = 'second'",
+            "kind = 'fetches', clients = 'first', servers = 'second'",
+        ];
+        for workload in workloads {
+            let error = plan(workload, "1").unwrap_err().to_string();
+            assert_eq!(error, "`limit_s` is 1: it must be more than 1, when the last flow begins");
+            assert!(plan(workload, "1.1").is_ok());
+        }
+    }
 }
