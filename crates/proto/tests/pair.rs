@@ -104,9 +104,12 @@ fn a_slow_path_is_a_backup_from_the_start() {
     assert_eq!(state(pair.server().paths()), PathState::Backup);
 }
 
-/// What the client says about paths: when, of which, under which sequence number, and whether it is a backup.
+/// When something is said about a path, of which, under which sequence number, and whether it is a backup.
+type Wish = (Instant, PathId, u64, bool);
+
+/// What the client says about paths.
 #[derive(Clone, Debug, Default)]
-struct Wishes(Arc<Mutex<Vec<(Instant, PathId, u64, bool)>>>);
+struct Wishes(Arc<Mutex<Vec<Wish>>>);
 
 impl Observe for Wishes {
     fn connection(&self, _: Instant, side: Side, _: &ConnectionId) -> Option<Box<dyn Observer>> {
