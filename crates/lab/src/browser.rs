@@ -145,6 +145,7 @@ impl Browser {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         // It is killed in the end, and so is who would remove the browser's profile: that goes with the run.
         command.env("TMPDIR", directory.sub_directory()?);
+        directory.shelter(&mut command, std::env::vars_os().map(|(variable, _)| variable));
         let started = directory.spawn(&mut command, namespace)?;
         let mut child = started.map_err(LabError::system("start the browser's driver"))?;
         let (Some(orders), Some(output)) = (child.stdin.take(), child.stdout.take()) else {

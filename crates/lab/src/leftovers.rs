@@ -3,11 +3,14 @@
 //! `/run/mendpath-lab/PID-START-N/` holds a run's temporary files and, in `processes`, the processes
 //! it has started. A process is known by its number and its start time, since numbers are used
 //! again; with it goes whatever else is in the namespace in which it began. What a run has started
-//! and had no time to write down is known by the directory's name in its environment.
+//! and had no time to write down is known by the directory's name in its environment. What programs
+//! leave in places of their user's (sockets, saved configurations) lies in its folder `home`.
 
 use std::{
-    fs::{self, File},
+    ffi::OsString,
+    fs::{self, DirBuilder, File},
     io::{self, Write as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     process::{Child, Command},
     sync::atomic::{AtomicU64, Ordering},
@@ -25,6 +28,13 @@ const BASE: &str = "/run/mendpath-lab";
 /// The variable by which a process tells the run that started it.
 const VARIABLE: &str = "MENDPATH_LAB_RUN";
 
+/// How the variables begin that stand for options of mendpath.
+const SETTINGS: &str = "MENDPATH_";
+
+/// The variables that name where programs keep what is theirs.
+const PLACES: [&str; 5] =
+    ["RUNTIME_DIRECTORY", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"];
+
 /// A run's directory, removed when this is dropped.
 pub(crate) struct RunDirectory {
     path: PathBuf,
@@ -41,8 +51,21 @@ impl RunDirectory {
         let start = start_time(own).unwrap_or(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let path = base.join(format!("{own}-{start}-{run}"));
+        Self::at(path)
+    }
+
+    fn at(path: PathBuf) -> Result<Self, LabError> {
         fs::create_dir_all(&path).map_err(LabError::system(format!("make {}", path.display())))?;
-        Ok(Self { path, next: AtomicU64::new(0) })
+        let directory = Self { path, next: AtomicU64::new(0) };
+        let home = directory.home();
+        // Whoever has a socket there wants it to be nobody else's.
+        let made = DirBuilder::new().mode(0o700).create(&home);
+        made.map_err(LabError::system(format!("make {}", home.display())))?;
+        Ok(directory)
+    }
+
+    fn home(&self) -> PathBuf {
+        self.path.join("home")
     }
 
     /// A new directory for somebody's files.
@@ -50,6 +73,19 @@ impl RunDirectory {
         let path = self.path.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         fs::create_dir(&path).map_err(LabError::system(format!("make {}", path.display())))?;
         Ok(path)
+    }
+
+    /// Lets a program find no options that are meant for the user's own mendpath, of which there may be some in
+    /// `environment`, and leave nothing in the user's places.
+    pub(crate) fn shelter(&self, command: &mut Command, environment: impl IntoIterator<Item = OsString>) {
+        for variable in environment {
+            if variable.to_string_lossy().starts_with(SETTINGS) {
+                command.env_remove(variable);
+            }
+        }
+        for variable in PLACES {
+            command.env(variable, self.home());
+        }
     }
 
     /// Starts a program in a namespace. If this run is killed, the next one ends it.
@@ -147,9 +183,32 @@ fn field(pid: u32, number: usize) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::process::ExitStatusExt as _, process::Stdio};
+    use std::{
+        collections::BTreeMap,
+        ffi::OsStr,
+        os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
+        process::Stdio,
+    };
 
     use super::*;
+
+    #[test]
+    fn programs_know_no_options_of_the_users_and_leave_nothing_in_his_places() {
+        let path = std::env::temp_dir().join(format!("lab-shelter-{}", std::process::id()));
+        let directory = RunDirectory::at(path.clone()).unwrap();
+        let home = path.join("home");
+        assert_eq!(fs::metadata(&home).unwrap().permissions().mode() & 0o777, 0o700);
+        let mut command = Command::new("true");
+        directory.shelter(&mut command, ["MENDPATH_RECOVERY", "PATH"].map(OsString::from));
+        let changed: BTreeMap<&OsStr, Option<&OsStr>> = command.get_envs().collect();
+        assert_eq!(changed.get(OsStr::new("MENDPATH_RECOVERY")), Some(&None));
+        assert!(!changed.contains_key(OsStr::new("PATH")));
+        for variable in PLACES {
+            assert_eq!(changed.get(OsStr::new(variable)), Some(&Some(home.as_os_str())), "{variable}");
+        }
+        drop(directory);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn this_process_is_known_and_dead_runs_are_swept() {

@@ -52,6 +52,7 @@ impl Process {
         let mut command = Command::new(program);
         command.args(arguments).process_group(0).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        directory.shelter(&mut command, std::env::vars_os().map(|(variable, _)| variable));
         let mut child = directory.spawn(&mut command, namespace)?.map_err(|error| LabError::Contender {
             contender: program.to_owned(),
             reason: match error.kind() {
