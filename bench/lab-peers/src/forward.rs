@@ -22,14 +22,18 @@ where
     let _ = tokio::try_join!(forth, back);
 }
 
-/// Both ends over a crate with quinn's interface.
+/// Both ends over a crate with quinn's interface; `$transport` makes its settings.
 #[macro_export]
 macro_rules! forwarder {
-    ($quic:ident, $transport:expr) => {
+    ($quic:ident, $transport:ident) => {
         pub(crate) async fn run(end: $crate::End) -> anyhow::Result<()> {
             match end {
-                $crate::End::Server { listen, origin, dir } => server(listen, origin, &dir).await,
-                $crate::End::Client { bind, server, listen, dir } => client(bind, server, listen, &dir).await,
+                $crate::End::Server { listen, origin, dir, congestion } => {
+                    server(listen, origin, &dir, congestion).await
+                }
+                $crate::End::Client { bind, server, listen, dir, congestion } => {
+                    client(bind, server, listen, &dir, congestion).await
+                }
             }
         }
 
@@ -37,10 +41,11 @@ macro_rules! forwarder {
             listen: std::net::SocketAddr,
             origin: std::net::SocketAddr,
             dir: &std::path::Path,
+            congestion: $crate::Congestion,
         ) -> anyhow::Result<()> {
             let (chain, key) = $crate::certificate::make(dir)?;
             let mut config = $quic::ServerConfig::with_single_cert(chain, key)?;
-            config.transport_config(std::sync::Arc::new($transport));
+            config.transport_config(std::sync::Arc::new($transport(congestion)));
             let endpoint = $quic::Endpoint::server(config, listen)?;
             while let Some(incoming) = endpoint.accept().await {
                 tokio::spawn(async move {
@@ -62,10 +67,11 @@ macro_rules! forwarder {
             server: std::net::SocketAddr,
             listen: std::net::SocketAddr,
             dir: &std::path::Path,
+            congestion: $crate::Congestion,
         ) -> anyhow::Result<()> {
             let roots = $crate::certificate::find(dir).await?;
             let mut config = $quic::ClientConfig::with_root_certificates(roots)?;
-            config.transport_config(std::sync::Arc::new($transport));
+            config.transport_config(std::sync::Arc::new($transport(congestion)));
             // Only one of the two stacks wants it mutable.
             #[allow(unused_mut)]
             let mut endpoint = $quic::Endpoint::client(bind)?;

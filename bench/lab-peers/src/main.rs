@@ -30,7 +30,7 @@ mod quinn_stack;
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Other QUIC stacks as port forwarders, and as a web server.
 #[derive(Parser)]
@@ -70,6 +70,9 @@ enum End {
         /// Where the certificate is left.
         #[arg(long)]
         dir: PathBuf,
+        /// Congestion controller of what this end sends.
+        #[arg(long, value_enum, default_value_t = Congestion::Bbr)]
+        congestion: Congestion,
     },
     /// Carries TCP connections as streams.
     Client {
@@ -85,7 +88,18 @@ enum End {
         /// Where the certificate is found.
         #[arg(long)]
         dir: PathBuf,
+        /// Congestion controller of what this end sends.
+        #[arg(long, value_enum, default_value_t = Congestion::Bbr)]
+        congestion: Congestion,
     },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Congestion {
+    /// The BBR of the crate, which calls it experimental.
+    Bbr,
+    /// What the crate comes with.
+    Cubic,
 }
 
 #[tokio::main]

@@ -74,14 +74,16 @@ impl Web {
 }
 
 /// The adapters that the lab comes with: name and TOML text.
-const BUILT_IN: [(&str, &str); 10] = [
+const BUILT_IN: [(&str, &str); 12] = [
     ("caddy", include_str!("../adapters/caddy.toml")),
     ("h3-quinn", include_str!("../adapters/h3-quinn.toml")),
     ("kcptun", include_str!("../adapters/kcptun.toml")),
     ("nginx-bbr", include_str!("../adapters/nginx-bbr.toml")),
     ("nginx-cubic", include_str!("../adapters/nginx-cubic.toml")),
     ("noq", include_str!("../adapters/noq.toml")),
+    ("noq-cubic", include_str!("../adapters/noq-cubic.toml")),
     ("quinn", include_str!("../adapters/quinn.toml")),
+    ("quinn-cubic", include_str!("../adapters/quinn-cubic.toml")),
     ("shadowsocks", include_str!("../adapters/shadowsocks.toml")),
     ("stunnel", include_str!("../adapters/stunnel.toml")),
     ("wireguard-go", include_str!("../adapters/wireguard-go.toml")),
