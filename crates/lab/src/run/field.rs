@@ -111,10 +111,9 @@ pub(super) fn add_growth(
 }
 
 fn add_path(total: &mut PathUse, then: &PathStats, now: &PathStats) {
-    let packets = total.down_packets + total.up_packets;
     let late = |then: &DirectionStats, now: &DirectionStats| (now.total_late - then.total_late).as_nanos();
     let late = (late(&then.down, &now.down) + late(&then.up, &now.up)) as f64 / 1e3;
-    let before = total.late_mean_us * packets as f64;
+    let before = total.late_mean_us * delivered(total) as f64;
     let (down, up) = (now.down.link, now.up.link);
     total.down_packets += down.offered - then.down.link.offered;
     total.down_bytes += down.offered_bytes - then.down.link.offered_bytes;
@@ -124,8 +123,13 @@ fn add_path(total: &mut PathUse, then: &PathStats, now: &PathStats) {
     total.up_bytes += up.offered_bytes - then.up.link.offered_bytes;
     total.up_lost += lost(&now.up) - lost(&then.up);
     total.up_overflow += up.dropped_queue - then.up.link.dropped_queue;
-    let packets = total.down_packets + total.up_packets;
-    total.late_mean_us = (before + late) / packets.max(1) as f64;
+    total.late_mean_us = (before + late) / delivered(total).max(1) as f64;
+}
+
+/// Packets that came to the end of a link in either direction: of the others nothing is late.
+fn delivered(path: &PathUse) -> u64 {
+    let gone = path.down_lost + path.down_overflow + path.up_lost + path.up_overflow;
+    (path.down_packets + path.up_packets).saturating_sub(gone)
 }
 
 fn lost(direction: &DirectionStats) -> u64 {
@@ -143,4 +147,25 @@ pub(super) fn add_transfer(row: &mut Row, transfer: &Transfer, limit: Duration) 
     row.gaps_ms.push(transfer.longest_gap.as_millis_f64());
     row.payload_bytes += transfer.bytes;
     row.endpoint_cpu_ms += transfer.cpu.as_millis_f64();
+}
+
+#[cfg(test)]
+mod tests {
+    use netsim::LinkStats;
+
+    use super::*;
+
+    #[test]
+    fn lateness_is_that_of_packets_that_arrive() {
+        let mut now = PathStats::default();
+        now.down.link =
+            LinkStats { offered: 100, lost: 30, dropped_queue: 20, delivered: 50, ..LinkStats::default() };
+        now.down.total_late = Duration::from_micros(500);
+        let mut total = PathUse::default();
+        // Two turns of the same.
+        for packets in [100, 200] {
+            add_path(&mut total, &PathStats::default(), &now);
+            assert_eq!((total.down_packets, total.late_mean_us), (packets, 10.0));
+        }
+    }
 }
