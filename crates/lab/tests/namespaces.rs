@@ -66,6 +66,25 @@ fn a_run_that_is_cancelled_ends_at_once_and_says_so() {
     assert!(matches!(report, Err(LabError::Interrupted)));
 }
 
+#[test]
+fn what_warms_a_connection_is_no_part_of_what_is_measured() {
+    if let Err(reason) = mendpath_lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    let plan = r#"
+        title = "test"
+        contenders = ["tcp:reno"]
+        network = [{ paths = ["delay=4ms"] }]
+        fetch = [{ size = "10kB", count = 2, connection = "kept", warm_up = "4MB" }]
+    "#;
+    let options = Options::new("/nowhere/mendpath".into());
+    let report = mendpath_lab::run(&Plan::parse("test", plan).unwrap(), &options, &mut |_| {}).unwrap();
+    let row = &report.rows[0];
+    assert_eq!((row.error.as_deref(), row.count, row.payload_bytes), (None, 2, 20_000));
+    assert!(row.sent_ratio.is_some_and(|ratio| (1.0..1.5).contains(&ratio)), "{row:?}");
+}
+
 /// Neither a program nor a browser is there: every row says so, and what to do.
 #[test]
 fn calls_and_pages_name_what_is_missing() {

@@ -75,16 +75,18 @@ impl Lab<'_> {
             Err(error) => return Ok(Err(error.clone())),
         };
         let now = format!("{}: {}: {contender}", row.network, row.measure);
-        let before = field.before()?;
         let mut kept = None;
         if series.fetch.connection == Kind::Kept {
             kept = series.open(field, turn.start)?.ok();
             series.warm_up(kept.as_mut())?;
+            field.bed.settle(&self.options.cancel)?;
         }
         if series.fetch.at_once > 1 || series.fetch.beside > 0 {
             self.crowd(field, series, turn, contender, row)?;
             return own_error(field.running.programs.check());
         }
+        let before = field.before()?;
+        let mut ended = Ok(());
         for n in turn {
             clock::wait(series.fetch.idle, &self.options.cancel)?;
             field.bed.settle(&self.options.cancel)?;
@@ -94,15 +96,17 @@ impl Lab<'_> {
                 row.sizes_bytes.push(size);
             }
             self.count(&now);
-            if let Err(error) = own_error(field.running.programs.check())? {
-                return Ok(Err(error));
+            ended = own_error(field.running.programs.check())?;
+            if ended.is_err() {
+                break;
             }
             if kept.is_some() && !transfer.complete {
                 kept = series.open(field, n)?.ok();
             }
         }
+        // Also if there will be no more: its responses are counted as well.
         field.add_since(&before, contender, row)?;
-        Ok(Ok(()))
+        Ok(ended)
     }
 }
 
