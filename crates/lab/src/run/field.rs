@@ -98,11 +98,7 @@ impl Field {
 }
 
 /// Adds by how much numbers have grown.
-pub(super) fn add_growth(
-    total: &mut BTreeMap<String, f64>,
-    then: &BTreeMap<String, f64>,
-    now: BTreeMap<String, f64>,
-) {
+fn add_growth(total: &mut BTreeMap<String, f64>, then: &BTreeMap<String, f64>, now: BTreeMap<String, f64>) {
     for (name, now) in now {
         let then = then.get(&name).copied().unwrap_or(0.0);
         // A new connection counts from zero.

@@ -4,8 +4,8 @@ use units::Duration;
 
 use super::{
     Lab,
-    field::{Field, add_growth, add_transfer},
-    named, numbers, own_error,
+    field::{Counts, Field, add_transfer},
+    named, own_error,
 };
 use crate::{
     Contender, LabError, Network, Share,
@@ -73,7 +73,7 @@ impl Lab<'_> {
         let running = self.starter.start(&pair[0], &bed, 0)?;
         let field = Field { running, bed };
         let before = field.before()?;
-        let second_before = (second.programs.cpu(), numbers(second.programs.server_statistics(&field.bed)));
+        let second_before = (Counts::of(&field.bed, &second.programs)?, second.origin.cpu());
         field.bed.reseed(0)?;
         let start = Moment::now();
         let whole = share.stagger + time;
@@ -81,7 +81,7 @@ impl Lab<'_> {
         let (one, two) = std::thread::scope(|scope| {
             let late = scope.spawn(|| {
                 clock::wait(share.stagger, &client.cancel)?;
-                stream(&client, &field.bed, &second, time, start)
+                stream(&client, &field.bed, &second, whole, start)
             });
             let one = stream(&client, &field.bed, &field.running, whole, start);
             (one, late.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -89,11 +89,9 @@ impl Lab<'_> {
         let ((one, first_bins), (two, second_bins)) = (one?, two?);
         // What the links carried belongs to both; it stands in the first one's row.
         field.add_since(&before, &pair[0], &mut rows[0])?;
-        if let (Some(then), Some(now)) = (second_before.0, second.programs.cpu()) {
-            rows[1].cpu_ms = Some((now - then).as_millis_f64());
-        }
-        let now = numbers(second.programs.server_statistics(&field.bed));
-        add_growth(&mut rows[1].server_statistics, &second_before.1, now);
+        second_before.0.add_since(&field.bed, &second.programs, &mut rows[1])?;
+        rows[1].paths.clear();
+        rows[1].endpoint_cpu_ms += (second.origin.cpu() - second_before.1).as_millis_f64();
         add_transfer(&mut rows[0], &one, whole);
         add_transfer(&mut rows[1], &two, time);
         for row in rows.iter_mut() {
@@ -101,23 +99,24 @@ impl Lab<'_> {
             row.failed = 0;
             row.times_ms.clear();
         }
-        summarise(rows, &[first_bins, second_bins], share.stagger);
+        summarise(rows, &[first_bins, second_bins], share.stagger, whole);
         Ok(())
     }
 }
 
-/// Fetches without an end; returns what came, and when.
+/// Fetches until `end` after `start`, however long connecting takes; returns what came, and when.
 fn stream(
     client: &Client,
     bed: &TestBed,
     running: &Running,
-    time: Duration,
+    end: Duration,
     start: Moment,
 ) -> Result<(Transfer, Bins), LabError> {
-    let opened = Connection::open(&bed.client, &running.target, 0, time, &client.cancel)?;
+    let left = || end - start.elapsed();
+    let opened = Connection::open(&bed.client, &running.target, 0, left(), &client.cancel)?;
     let mut connection = opened.map_err(LabError::system("connect"))?;
     let (mut bins, mut seen) = (Bins::new(), 0);
-    let transfer = client.fetch(&mut connection, ENDLESS, time, |bytes| {
+    let transfer = client.fetch(&mut connection, ENDLESS, left(), |bytes| {
         let bin = (start.elapsed().as_nanos() / BIN.as_nanos()) as usize;
         bins.resize(bins.len().max(bin + 1), 0);
         bins[bin] += bytes - seen;
@@ -126,10 +125,11 @@ fn stream(
     Ok((transfer, bins))
 }
 
-fn summarise(rows: &mut [Row; 2], bins: &[Bins; 2], stagger: Duration) {
-    let from = (stagger.as_nanos() / BIN.as_nanos()) as usize;
-    // The last bin is not whole.
-    let until = bins[0].len().max(bins[1].len()).saturating_sub(1);
+/// What came of both from when the second began to `end`, from the start of the first.
+fn summarise(rows: &mut [Row; 2], bins: &[Bins; 2], stagger: Duration, end: Duration) {
+    let whole = |time: Duration| (time.as_nanos() / BIN.as_nanos()) as usize;
+    // What was read in the last moment came after the end, when the other may have been gone already.
+    let (from, until) = (whole(stagger), whole(end).min(bins[0].len().max(bins[1].len())));
     let sum = |bins: &Bins| bins.iter().take(until).skip(from).sum::<u64>() as f64;
     let sums = [sum(&bins[0]), sum(&bins[1])];
     let seconds = until.saturating_sub(from) as f64 / BINS_PER_SECOND as f64;
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn shares_are_of_the_time_when_both_send() {
         let mut rows = [0, 1].map(|_| Row { sharing: Some(Sharing::default()), ..Row::default() });
-        // One second alone, then two seconds together, and a bin that is not whole.
-        let one: Bins = (0..31).map(|bin| if bin < 10 { 200_000 } else { 75_000 }).collect();
+        // One second alone, then two seconds together; after the end, one of them alone again.
+        let one: Bins = (0..41).map(|bin| if (10..30).contains(&bin) { 75_000 } else { 200_000 }).collect();
         let two: Bins = (0..31).map(|bin| if bin < 10 { 0 } else { 25_000 }).collect();
-        summarise(&mut rows, &[one, two], Duration::from_secs(1));
+        summarise(&mut rows, &[one, two], Duration::from_secs(1), Duration::from_secs(3));
         let [one, two] = rows.map(|row| row.sharing.unwrap());
         assert_eq!((one.goodput_mbps, two.goodput_mbps), (6.0, 2.0));
         assert_eq!((one.share, two.share), (0.75, 0.25));
