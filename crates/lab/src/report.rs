@@ -115,7 +115,8 @@ pub struct Row {
     /// Bytes of responses that came.
     pub payload_bytes: u64,
     /// Bytes that the server's side sent into the links, headers and losses included, by
-    /// `payload_bytes` and those of transfers beside.
+    /// `payload_bytes` and those of transfers beside; `None` where nothing was sent, or over direct paths alone, whose
+    /// bytes nobody counts.
     pub sent_ratio: Option<f64>,
     /// What each path carried.
     pub paths: Vec<PathUse>,
@@ -298,7 +299,8 @@ impl Row {
         let sent: u64 = self.paths.iter().map(|path| path.down_bytes).sum();
         self.repair = Repair::of(&self.server_statistics);
         let arrived = self.arrived_bytes();
-        self.sent_ratio = (arrived > 0).then(|| sent as f64 / arrived as f64);
+        // Of direct paths it is not known.
+        self.sent_ratio = (arrived > 0 && sent > 0).then(|| sent as f64 / arrived as f64);
     }
 
     /// Bytes that arrived as responses, those of transfers beside among them.
@@ -415,6 +417,10 @@ pub(crate) mod tests {
         let row = &example().rows[0];
         assert_eq!((row.p50_ms, row.p99_ms, row.max_ms), (Some(199.0), Some(248.0), Some(249.0)));
         assert_eq!(row.sent_ratio, Some(1.1));
+        let mut direct = row.clone();
+        direct.paths = vec![PathUse::default()];
+        direct.summarise();
+        assert_eq!(direct.sent_ratio, None);
         assert_eq!(row.path_shares(), [1.0]);
     }
 

@@ -124,7 +124,9 @@ fn common(row: &Row) -> Vec<String> {
         None => format!("0 + {}", per_mb(row.endpoint_cpu_ms)),
     };
     let shares: Vec<String> = row.path_shares().iter().map(|share| format!("{:.0}", share * 100.0)).collect();
-    let mut cells = vec![row.sent_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))];
+    // Older data have 0 of direct paths.
+    let sent = row.sent_ratio.filter(|ratio| *ratio > 0.0);
+    let mut cells = vec![sent.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))];
     cells.extend(repair(row));
     cells.extend([
         sum(|path| path.down_lost + path.up_lost),
