@@ -68,8 +68,15 @@ impl Lab<'_> {
     ) -> Result<(), LabError> {
         let cancel = &self.options.cancel;
         field.bed.settle(cancel)?;
-        let opened = Connection::open(&field.bed.client, &field.running.target, n, limit, cancel)?;
-        let mut connection = opened.map_err(LabError::system("connect"))?;
+        let mut connection =
+            match Connection::open(&field.bed.client, &field.running.target, n, limit, cancel)? {
+                Ok(connection) => connection,
+                Err(error) => {
+                    // A program that has ended knows better what was wrong.
+                    field.running.programs.check()?;
+                    return Err(LabError::system("connect")(error));
+                }
+            };
         field.bed.reseed(n)?;
         let client = Client { pattern: self.starter.pattern.clone(), cancel: cancel.clone() };
         let done = AtomicBool::new(false);
