@@ -25,6 +25,8 @@ use crate::{LabError, bed::Namespace};
 pub(crate) const LOOK: core::time::Duration = core::time::Duration::from_millis(100);
 /// Connections at a time; more are refused.
 const MOST_CONNECTIONS: usize = 2_048;
+/// As many may wait to be accepted: whoever finds no room is heard a second later.
+const BACKLOG: i32 = 2_048;
 /// Largest piece given to the kernel at once.
 const PIECE: usize = 64 << 10;
 /// So often within a response it is noted what it has cost: some are broken off.
@@ -154,7 +156,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHand
 fn listen(ip: Ipv4Addr, transport: &Transport) -> io::Result<TcpListener> {
     let socket = transport.socket()?;
     socket.bind(&SocketAddr::from((ip, 0)).into())?;
-    socket.listen(128)?;
+    socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
@@ -270,6 +272,23 @@ pub(crate) fn thread_cpu() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Fetches may begin together, of contenders that nothing stands before.
+    #[test]
+    fn many_connections_find_room_at_once() {
+        let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        if most.trim().parse::<u32>().unwrap() < 400 {
+            eprintln!("skipped: this system lets {} connections wait", most.trim());
+            return;
+        }
+        let transport = Transport { multipath: false, congestion: Some("reno".to_owned()) };
+        let listener = listen(Ipv4Addr::LOCALHOST, &transport).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let limit = core::time::Duration::from_secs(5);
+        let connected: Vec<TcpStream> =
+            (0..300).map_while(|_| TcpStream::connect_timeout(&addr, limit).ok()).collect();
+        assert_eq!(connected.len(), 300);
+    }
 
     #[test]
     fn a_response_that_is_broken_off_has_cost_something() {
