@@ -87,7 +87,13 @@ async function loads({ chromium, protocol, hash, server, limit }) {
   const browser = await Browser.start(chromium, { quic, flags });
   const say = (answer) => console.log(JSON.stringify(answer));
   try {
-    await until("the server", () => load(browser, protocol, limit).catch(() => false), 20_000);
+    let wrong = "";
+    const first = () => load(browser, protocol, Math.min(limit, 20_000)).catch((error) => {
+      wrong = error.message;
+      return false;
+    });
+    const reached = await until("the server", first, 20_000).catch((error) => say({ error: `${error.message} (${wrong})` }));
+    if (!reached) return;
     say({});
     for await (const _ of createInterface({ input: process.stdin })) {
       say(await load(browser, protocol, limit).catch((error) => ({ error: error.message })));
