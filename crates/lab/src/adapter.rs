@@ -89,19 +89,12 @@ const BUILT_IN: [(&str, &str); 12] = [
     ("wireguard-go", include_str!("../adapters/wireguard-go.toml")),
 ];
 
-const NAMES: [&str; 11] = [
-    "server_ip",
-    "client_ip",
-    "port",
-    "origin_ip",
-    "origin_port",
-    "listen_port",
-    "device",
-    "dir",
-    "root",
-    "cert",
-    "key",
-];
+/// The names that programs which forward, or are tunnels, may use in braces.
+const NAMES: [&str; 8] =
+    ["server_ip", "client_ip", "port", "origin_ip", "origin_port", "listen_port", "device", "dir"];
+
+/// Those of web servers.
+const WEB_NAMES: [&str; 6] = ["server_ip", "port", "dir", "root", "cert", "key"];
 
 impl Adapter {
     /// The adapters that the lab comes with, by name.
@@ -129,11 +122,8 @@ impl Adapter {
                 "adapter `{name}` needs another name: letters, digits, - and _, not a built-in contender's"
             ));
         }
-        let unknown = |word: &String| {
-            let rest = word.replace("{{", "").replace("}}", "");
-            let rest = NAMES.iter().fold(rest, |word, name| word.replace(&format!("{{{name}}}"), ""));
-            rest.contains(['{', '}'])
-        };
+        let names: &[&str] = if self.web.is_some() { &WEB_NAMES } else { &NAMES };
+        let unknown = |word: &String| replace(word, |name| names.contains(&name).then_some(name)).is_none();
         if let Some(file) = self.files.keys().find(|file| !crate::contender::is_name(file)) {
             return Err(format!("adapter `{name}`: `{file}` is no file's name: letters, digits, -, _ and ."));
         }
@@ -141,7 +131,7 @@ impl Adapter {
         if let Some(word) = words.find(|word| unknown(word)) {
             return Err(format!(
                 "adapter `{name}`: `{word}` has a name in braces other than {}",
-                NAMES.join(", ")
+                names.join(", ")
             ));
         }
         if self.web.is_some() && (self.tunnel || !self.client.is_empty()) {
@@ -154,6 +144,13 @@ impl Adapter {
             return Err(format!("adapter `{name}`: `congestion` is a name such as bbr"));
         }
         Ok(())
+    }
+
+    /// Whether its client's end is told over which path to send; otherwise it does as the routes say.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn chooses_path(&self) -> bool {
+        let mut words = self.client.iter().chain(self.files.values());
+        words.any(|word| ["{client_ip}", "{device}"].iter().any(|name| word.contains(name)))
     }
 
     /// Writes its files into `directory`.
@@ -177,10 +174,32 @@ pub(crate) fn fill(words: &[String], values: &[(&str, String)]) -> Vec<String> {
     words.iter().map(|word| fill_in(word, values)).collect()
 }
 
-/// Puts values in place of names in braces of a text.
+/// Puts values in place of names in braces of a text; one with other names, which [`Adapter::check`] refuses,
+/// stays as it is.
 pub(crate) fn fill_in(text: &str, values: &[(&str, String)]) -> String {
-    let fill = |text: String, (name, value): &(&str, String)| text.replace(&format!("{{{name}}}"), value);
-    values.iter().fold(text.to_owned(), fill).replace("{{", "{").replace("}}", "}")
+    let value = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
+    replace(text, value).unwrap_or_else(|| text.to_owned())
+}
+
+/// The text with values in place of names in braces, and a brace in place of two; `None` if one of the names has no
+/// value, or a brace is alone.
+fn replace<'a>(text: &'a str, value: impl Fn(&'a str) -> Option<&'a str>) -> Option<String> {
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(['{', '}']) {
+        filled += &rest[..at];
+        let (brace, after) = rest[at..].split_at(1);
+        if let Some(after) = after.strip_prefix(brace) {
+            filled += brace;
+            rest = after;
+        } else if brace == "{" {
+            let (name, after) = after.split_once('}')?;
+            filled += value(name)?;
+            rest = after;
+        } else {
+            return None;
+        }
+    }
+    Some(filled + rest)
 }
 
 #[cfg(test)]
@@ -204,6 +223,12 @@ mod tests {
             };
             assert!(leads, "{name}");
         }
+        #[cfg(target_os = "linux")]
+        for (name, chooses) in
+            [("quinn", true), ("wireguard-go", true), ("kcptun", false), ("stunnel", false)]
+        {
+            assert_eq!(adapters[name].chooses_path(), chooses, "{name}");
+        }
     }
 
     #[test]
@@ -219,6 +244,11 @@ mod tests {
         assert!(with("'x.conf' = 'at {{ {port} }}'").is_ok());
         let braces = ["{{ listen {port}; }}".to_owned()];
         assert_eq!(fill(&braces, &[("port", "4000".to_owned())]), ["{ listen 4000; }"]);
+        // What looks like a name between double braces is none.
+        let named = ["{{port}} {{{port}}}".to_owned()];
+        assert_eq!(fill(&named, &[("port", "4000".to_owned())]), ["{port} {4000}"]);
+        assert!(with("'x.conf' = 'at {port'").is_err() && with("'x.conf' = 'at port}'").is_err());
+        assert!(with("'x.conf' = 'serve {root}'").unwrap_err().contains("other than"), "it is no web server");
         assert!(with("'x.conf' = 'at {prot}'").unwrap_err().contains("`at {prot}` has a name"));
         assert!(with("'../x' = ''").unwrap_err().contains("is no file's name"));
         assert!(Adapter::parse("tcp", &text).unwrap_err().contains("another name"));
