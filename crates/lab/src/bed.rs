@@ -167,6 +167,11 @@ impl TestBed {
         })
     }
 
+    /// The path for what the client sends from no address in particular.
+    pub(crate) fn first(&self) -> usize {
+        self.first
+    }
+
     /// What every path has done so far; nothing is known of direct ones.
     pub(crate) fn stats(&self) -> Result<Vec<PathStats>, LabError> {
         let stats = |id: &Option<PathId>| match id {

@@ -85,6 +85,29 @@ fn what_warms_a_connection_is_no_part_of_what_is_measured() {
     assert!(row.sent_ratio.is_some_and(|ratio| (1.0..1.5).contains(&ratio)), "{row:?}");
 }
 
+/// Two share a client, from whose address a program that chooses none sends.
+#[test]
+fn a_program_that_does_not_choose_its_path_is_not_said_to_be_on_another() {
+    if let Err(reason) = mendpath_lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    let plan = r#"
+        title = "test"
+        network = [{ paths = ["delay=4ms", "delay=4ms"] }]
+        share = [{ pairs = [["tcp:reno", "sleeper@1"]], time = "1s" }]
+        [adapters.sleeper]
+        about = "a"
+        install = "i"
+        server = ["sleep", "1000"]
+        client = ["sleep", "1000"]
+    "#;
+    let options = Options::new("/nowhere/mendpath".into());
+    let report = mendpath_lab::run(&Plan::parse("test", plan).unwrap(), &options, &mut |_| {}).unwrap();
+    let error = report.rows[1].error.clone().unwrap();
+    assert!(error.contains("does not choose its path"), "{error}");
+}
+
 /// Neither a program nor a browser is there: every row says so, and what to do.
 #[test]
 fn calls_and_pages_name_what_is_missing() {

@@ -26,6 +26,16 @@ pub(super) fn start(
             reason: "it is a web server, for a [[page]] alone".to_owned(),
         });
     }
+    if path != bed.first() && !adapter.chooses_path() {
+        return Err(LabError::Contender {
+            contender: name.to_owned(),
+            reason: format!(
+                "it does not choose its path, and here the client's is path {}: name it first of the two, or have \
+                 its adapter use {{client_ip}}",
+                bed.first()
+            ),
+        });
+    }
     bed.use_congestion(adapter.congestion.as_deref().unwrap_or("cubic"))?;
     let (origin, listen) = if adapter.tunnel {
         let origin = starter.origin_behind_tunnel(bed)?;
