@@ -16,7 +16,7 @@ use netsim::Seed;
 use nix::unistd::Uid;
 
 use crate::{
-    Adapter, Contender, LabError, Network, Options, PathSpec, Plan, Progress, Report,
+    Adapter, Contender, LabError, MAX_PATHS, Network, Options, PathSpec, Plan, Progress, Report,
     bed::{Namespace, TestBed},
     leftovers::RunDirectory,
     origin,
@@ -95,6 +95,11 @@ pub fn execute(
     client: &[String],
     options: &Options,
 ) -> Result<i32, LabError> {
+    let count = paths.len();
+    if !(1..=MAX_PATHS).contains(&count) {
+        let reason = format!("it has {count} paths: give it 1 to {MAX_PATHS}");
+        return Err(LabError::Plan { name: "of the command".to_owned(), reason });
+    }
     available()?;
     let directory = RunDirectory::new()?;
     let bed = TestBed::new(paths, 0, Seed(seed), false)?;

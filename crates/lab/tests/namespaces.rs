@@ -5,7 +5,7 @@
 
 use std::io::Write as _;
 
-use mendpath_lab::{Cancel, LabError, Options, Plan, Report};
+use mendpath_lab::{Cancel, LabError, Options, PathSpec, Plan, Report};
 
 const PLAN: &str = r#"
     title = "test"
@@ -157,6 +157,15 @@ fn commands_leave_nothing_behind_and_their_code_is_returned() {
     assert!(namespace.is_err(), "process {number} is still there");
     let killed = shell("kill -9 $$".to_owned());
     assert_eq!(execute(&shell("sleep 1000".to_owned()), &killed), 128 + 9);
+}
+
+/// What the kernel says of the ninth would help nobody.
+#[test]
+fn a_command_has_as_many_paths_as_a_plan() {
+    let paths: Vec<PathSpec> = vec!["".parse().unwrap(); 9];
+    let options = Options::new("/nowhere/mendpath".into());
+    let error = mendpath_lab::execute(&paths, 1, None, &["true".to_owned()], &options).unwrap_err();
+    assert!(error.is_usage() && error.to_string().contains("9 paths: give it 1 to 8"), "{error}");
 }
 
 /// Programs whose last words, which the row quotes, are the routes of either side.
