@@ -189,6 +189,15 @@ impl Emulator {
         self.on_path(path, move |path, now| path.links_mut().reseed(now, seed))
     }
 
+    /// Starts a path afresh: its randomness as [`reseed`](Self::reseed) does, and the schedules of its links, which
+    /// count from now, with the rates and delays of the start. What was cut by hand stays so.
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn restart(&self, path: PathId, seed: Seed) -> Result<(), EmulatorError> {
+        self.on_path(path, move |path, now| path.links_mut().restart(now, seed))
+    }
+
     /// Begins to look for [`DirectionStats::max_late`](crate::DirectionStats::max_late) of a path
     /// anew.
     ///

@@ -55,6 +55,13 @@ impl Links {
         self.down.link.reseed(now, down_seed);
     }
 
+    /// The same with the schedules, as if the links began at `now`.
+    pub(crate) fn restart(&mut self, now: Instant, seed: Seed) {
+        let [up_seed, down_seed] = Self::seeds(seed);
+        self.up.link.restart(now, up_seed);
+        self.down.link.restart(now, down_seed);
+    }
+
     fn seeds(seed: Seed) -> [Seed; 2] {
         [seed.child("up", 0), seed.child("down", 0)]
     }

@@ -11,6 +11,7 @@ use std::{
 use mendpath_emulator::{Direction, Emulator, EmulatorError, OutageKind, PathId, PathStats, Seed, UdpPath};
 use netsim::{LinkConfig, Loss};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use units::BitRate;
 
 const PATH: PathId = PathId(0);
 
@@ -169,6 +170,21 @@ fn the_same_seed_loses_the_same_packets_after_reseeding_too() {
     assert_eq!(lost(&emulator, &server), first);
     emulator.set_loss(PATH, None, Loss::None).unwrap();
     assert_eq!(lost(&emulator, &server), []);
+}
+
+#[test]
+fn a_restarted_path_is_as_at_first() {
+    let (server, emulator) = relay("drop=0", "");
+    let (client, relay) = (socket("127.0.0.1:0"), emulator.client_addr(PATH).unwrap());
+    emulator.set_rate(PATH, None, Some(BitRate(0))).unwrap();
+    client.send_to(b"lost", relay).unwrap();
+    client.send_to(b"held", relay).unwrap();
+    wait_until(&emulator, |stats| (stats.up.link.offered, stats.up.in_link) == (2, 1));
+    emulator.restart(PATH, Seed(1)).unwrap();
+    assert_eq!(receive(&server).0, b"held");
+    client.send_to(b"lost again", relay).unwrap();
+    client.send_to(b"two", relay).unwrap();
+    assert_eq!(receive(&server).0, b"two");
 }
 
 #[test]

@@ -85,13 +85,14 @@ impl TestBed {
         Ok(bed)
     }
 
-    /// Lets every link lose from now on what it loses in every `n`-th fetch.
+    /// Lets every link lose from now on what it loses in every `n`-th fetch; what happens to it at given times
+    /// happens from now on again.
     pub(crate) fn reseed(&self, n: u64) -> Result<(), LabError> {
         let seed = self.seed.child("fetch", n);
         for (index, path) in self.paths.iter().enumerate() {
             let Some(id) = self.emulated[index] else { continue };
             let seed = path_seed(seed, index);
-            self.emulator.reseed(id, seed)?;
+            self.emulator.restart(id, seed)?;
             if path.data_only {
                 let links = [(Direction::Forward, &path.up, "up"), (Direction::Backward, &path.down, "down")];
                 for (direction, link, name) in links {

@@ -23,6 +23,7 @@ const LEAST_QUEUE: u64 = 32 * 1_500;
 /// |---|---|
 /// | `delay`, `delay@5s` | **round-trip** time without queues: half of it in each direction |
 /// | `loss`, `burst`, `drop` | from server to client, unless they end in `-up` |
+/// | `outage`, `hold`, `rate@5s`, `delay@5s` | counted from the start of each fetch, transfer, call or load |
 /// | `KEY-up`, `KEY-down` | any property of one direction alone |
 /// | `queue` | also `1bdp` or `0.25bdp`: a share of rate times round-trip time; without, `1bdp`, but at least 48 kB |
 /// | `data-only` | packets of at most [`SMALL_PACKET`] bytes are neither lost nor counted by `loss` and `drop` |

@@ -80,6 +80,8 @@ pub struct Link<T> {
     duplicate_rng: Rng,
     flight: Flight<T>,
     schedule: Schedule,
+    /// Rate and delay before anything has changed them.
+    at_first: (Option<BitRate>, Duration),
     /// Set by hand, on top of what the schedule says.
     cut: Option<OutageKind>,
     /// Most bytes inside the link, waiting and travelling.
@@ -107,6 +109,7 @@ impl<T: Clone> Link<T> {
             duplicate_rng: seed.stream("duplicate"),
             flight: Flight::new(config.reorder),
             schedule: Schedule::new(&config.schedule, start),
+            at_first: (config.rate, config.delay),
             cut: None,
             capacity: config.capacity.get(),
             stats: LinkStats::default(),
@@ -219,6 +222,16 @@ impl<T: Clone> Link<T> {
         self.set_loss_model(self.loss.model(seed));
         self.jitter_rng = seed.stream("jitter");
         self.duplicate_rng = seed.stream("duplicate");
+    }
+
+    /// Starts everything afresh, as if the link were new at `now`: randomness as [`reseed`](Self::reseed) does, and the
+    /// schedule, with the rate and the delay of the start. Packets inside stay, and so does what was
+    /// [cut](Self::cut) by hand.
+    pub fn restart(&mut self, now: Instant, seed: Seed) {
+        self.reseed(now, seed);
+        self.schedule.restart(self.clock);
+        (self.rate, self.delay) = self.at_first;
+        self.resume(self.clock);
     }
 
     /// What has happened so far.

@@ -22,6 +22,11 @@ impl Schedule {
         Self { start, changes, next: 0, dropping: 0, holding: 0 }
     }
 
+    /// Begins again at `start`, when no outage is in force.
+    pub(super) fn restart(&mut self, start: Instant) {
+        (self.start, self.next, self.dropping, self.holding) = (start, 0, 0, 0);
+    }
+
     pub(super) fn next_change(&self) -> Option<Instant> {
         self.changes.get(self.next).map(|(after, _)| self.start + *after)
     }

@@ -364,6 +364,31 @@ fn reseeding_starts_the_pattern_again() {
 }
 
 #[test]
+fn restarting_begins_schedule_and_pattern_again() {
+    let mut link = link("delay=1ms,drop=1,outage=2ms-4ms,delay@3ms=5ms");
+    // What arrives of four packets, and how many ms after `begin`.
+    let run = |link: &mut Link<u32>, begin: u64| -> Vec<(u32, u64)> {
+        for (n, after) in [(0, 0), (1, 1), (2, 2), (3, 6)] {
+            link.offer(ms(begin + after), n, 100);
+        }
+        drain(link).iter().map(|d| (d.packet, (d.at - ms(begin)).as_nanos() / 1_000_000)).collect()
+    };
+    // The second is lost, the third meets the outage, the fourth the longer delay.
+    let first = run(&mut link, 0);
+    assert_eq!(first, [(0, 1), (3, 11)]);
+    assert_eq!(run(&mut link, 100), [(0, 5), (1, 6), (2, 7), (3, 11)]);
+    link.restart(ms(200), Seed(1));
+    assert_eq!(run(&mut link, 200), first);
+    // In the middle of an outage, too.
+    link.restart(ms(300), Seed(1));
+    link.offer(ms(303), 9, 100);
+    assert_eq!(link.outage(), Some(OutageKind::Drop));
+    link.restart(ms(303), Seed(1));
+    assert_eq!(link.outage(), None);
+    assert_eq!(run(&mut link, 303), first);
+}
+
+#[test]
 fn every_packet_is_accounted_for_in_random_links() {
     for seed in 0..200u64 {
         let mut rng = Seed(seed).stream("scenario");
