@@ -163,23 +163,25 @@ impl Lab<'_> {
             }
             for fetch in &self.plan.fetches {
                 for sizes in fetch.measurements() {
-                    rows.extend(self.fetches(network, &mut fields, fetch, sizes)?);
+                    add(&mut rows, self.fetches(network, &mut fields, fetch, sizes)?);
                 }
             }
             for bulk in &self.plan.bulks {
-                rows.extend(self.bulks(network, &mut fields, bulk)?);
+                add(&mut rows, self.bulks(network, &mut fields, bulk)?);
             }
         }
         for call in &self.plan.calls {
-            rows.extend(self.calls(network, call)?);
+            add(&mut rows, self.calls(network, call)?);
         }
         for page in &self.plan.pages {
-            rows.extend(self.pages(network, page)?);
+            add(&mut rows, self.pages(network, page)?);
         }
         for share in &self.plan.shares {
+            let mut pairs = Vec::new();
             for pair in &share.pairs {
-                rows.extend(self.share(network, share, pair)?);
+                pairs.extend(self.share(network, share, pair)?);
             }
+            add(&mut rows, pairs);
         }
         Ok(rows)
     }
@@ -212,6 +214,19 @@ impl Lab<'_> {
             ..Row::default()
         }
     }
+}
+
+/// Adds the rows of a measurement, with a number behind its name if another of its kind has that already: they would
+/// be taken for one.
+fn add(rows: &mut Vec<Row>, mut measured: Vec<Row>) {
+    let Some(first) = measured.first() else { return };
+    let (kind, own) = (first.kind, first.measure.clone());
+    let is_free = |name: &String| rows.iter().all(|row| (row.kind, &row.measure) != (kind, name));
+    let numbered = (2..=u32::MAX).map(|n| format!("{own}, number {n}"));
+    if let Some(name) = std::iter::once(own.clone()).chain(numbered).find(is_free) {
+        measured.iter_mut().for_each(|row| row.measure.clone_from(&name));
+    }
+    rows.append(&mut measured);
 }
 
 /// Splits what concerns one contender from what ends the run.
@@ -251,4 +266,28 @@ fn named(name: &str, otherwise: impl Into<String>) -> String {
 fn numbers(value: Option<serde_json::Value>) -> BTreeMap<String, f64> {
     let Some(serde_json::Value::Object(fields)) = value else { return BTreeMap::new() };
     fields.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn measurements_that_differ_in_what_their_names_do_not_say_are_told_apart() {
+        let measured = |kind: Kind, measure: &str| {
+            ["a", "b"].map(|contender| {
+                let (contender, measure) = (contender.to_owned(), measure.to_owned());
+                Row { kind, contender, measure, ..Row::default() }
+            })
+        };
+        let mut rows = Vec::new();
+        for (kind, measure) in [(Kind::Fetch, "x"), (Kind::Fetch, "x"), (Kind::Bulk, "x"), (Kind::Fetch, "x")]
+        {
+            add(&mut rows, measured(kind, measure).to_vec());
+        }
+        add(&mut rows, Vec::new());
+        let names: Vec<&str> = rows.iter().map(|row| row.measure.as_str()).collect();
+        assert_eq!(names, ["x", "x", "x, number 2", "x, number 2", "x", "x", "x, number 3", "x, number 3"]);
+    }
 }
