@@ -19,7 +19,8 @@ pub struct DirectionStats {
     pub orphaned: u64,
     /// The longest time between when a packet should have left the link and when it was sent on,
     /// since the path was made or [`Emulator::forget_lateness`](crate::Emulator::forget_lateness)
-    /// was called.
+    /// was called. Packets of UDP come into the link when the kernel had them; those of a TUN device, which
+    /// does not tell, when they are read.
     pub max_late: Duration,
     /// The sum of these times over all packets: divide by the link's `delivered` for the mean.
     pub total_late: Duration,
