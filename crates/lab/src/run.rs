@@ -263,8 +263,8 @@ fn named(name: &str, otherwise: impl Into<String>) -> String {
 }
 
 /// Numbers of a JSON object, by name.
-fn numbers(value: Option<serde_json::Value>) -> BTreeMap<String, f64> {
-    let Some(serde_json::Value::Object(fields)) = value else { return BTreeMap::new() };
+fn numbers(value: serde_json::Value) -> BTreeMap<String, f64> {
+    let serde_json::Value::Object(fields) = value else { return BTreeMap::new() };
     fields.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect()
 }
 

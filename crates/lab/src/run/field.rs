@@ -31,8 +31,9 @@ pub(super) struct Before {
 pub(super) struct Counts {
     paths: Vec<PathStats>,
     cpu: Option<Duration>,
-    statistics: BTreeMap<String, f64>,
-    server_statistics: BTreeMap<String, f64>,
+    /// `None` if the program did not tell, as those of others.
+    statistics: Option<BTreeMap<String, f64>>,
+    server_statistics: Option<BTreeMap<String, f64>>,
 }
 
 impl Counts {
@@ -40,8 +41,8 @@ impl Counts {
         Ok(Self {
             paths: bed.stats()?,
             cpu: programs.cpu(),
-            statistics: numbers(programs.statistics(bed)),
-            server_statistics: numbers(programs.server_statistics(bed)),
+            statistics: programs.statistics(bed).map(numbers),
+            server_statistics: programs.server_statistics(bed).map(numbers),
         })
     }
 
@@ -60,10 +61,10 @@ impl Counts {
             row.cpu_ms = Some(row.cpu_ms.unwrap_or(0.0) + (now - then).as_millis_f64());
         }
         row.peak_memory_bytes = programs.peak_memory();
-        let now = numbers(programs.statistics(bed));
-        add_growth(&mut row.statistics, &self.statistics, now);
-        let now = numbers(programs.server_statistics(bed));
-        add_growth(&mut row.server_statistics, &self.server_statistics, now);
+        let now = programs.statistics(bed).map(numbers);
+        add_growth(&mut row.statistics, self.statistics.as_ref(), now);
+        let now = programs.server_statistics(bed).map(numbers);
+        add_growth(&mut row.server_statistics, self.server_statistics.as_ref(), now);
         Ok(())
     }
 }
@@ -97,8 +98,13 @@ impl Field {
     }
 }
 
-/// Adds by how much numbers have grown.
-fn add_growth(total: &mut BTreeMap<String, f64>, then: &BTreeMap<String, f64>, now: BTreeMap<String, f64>) {
+/// Adds by how much numbers have grown, where both are known.
+fn add_growth(
+    total: &mut BTreeMap<String, f64>,
+    then: Option<&BTreeMap<String, f64>>,
+    now: Option<BTreeMap<String, f64>>,
+) {
+    let (Some(then), Some(now)) = (then, now) else { return };
     for (name, now) in now {
         let then = then.get(&name).copied().unwrap_or(0.0);
         // A new connection counts from zero.
@@ -150,6 +156,19 @@ mod tests {
     use netsim::LinkStats;
 
     use super::*;
+
+    #[test]
+    fn what_was_not_told_has_not_grown() {
+        let told = |n: f64| BTreeMap::from([("n".to_owned(), n)]);
+        let mut total = BTreeMap::new();
+        // A busy machine's program may not answer in time: what it counted before is nobody's.
+        add_growth(&mut total, None, Some(told(900.0)));
+        add_growth(&mut total, Some(&told(900.0)), None);
+        assert_eq!(total, BTreeMap::new());
+        add_growth(&mut total, Some(&told(900.0)), Some(told(907.0)));
+        add_growth(&mut total, Some(&told(907.0)), Some(told(5.0)));
+        assert_eq!(total, told(12.0), "the last is a new connection's");
+    }
 
     #[test]
     fn lateness_is_that_of_packets_that_arrive() {

@@ -188,7 +188,7 @@ pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 pub(super) fn admin(namespace: &Namespace, addr: SocketAddr, path: &str) -> Option<serde_json::Value> {
     const MOST: u64 = 1 << 20;
     let ask = || -> std::io::Result<String> {
-        let limit = core::time::Duration::from_secs(1);
+        let limit = core::time::Duration::from_secs(5);
         let mut stream = std::net::TcpStream::connect_timeout(&addr, limit)?;
         stream.set_read_timeout(Some(limit))?;
         // In one piece: what arrives after the answer would reset the connection. It answers to
