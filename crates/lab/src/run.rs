@@ -13,7 +13,10 @@ mod versions;
 use std::{collections::BTreeMap, os::unix::process::ExitStatusExt as _, process::ExitStatus};
 
 use netsim::Seed;
-use nix::unistd::Uid;
+use nix::{
+    sys::resource::{Resource, getrlimit, rlim_t, setrlimit},
+    unistd::Uid,
+};
 
 use crate::{
     Adapter, Contender, LabError, MAX_PATHS, Network, Options, PathSpec, Plan, Progress, Report,
@@ -49,6 +52,7 @@ pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress)) -
     plan.check().map_err(wrong)?;
     let networks = plan.networks(options.scale).map_err(wrong)?;
     available()?;
+    make_room(plan)?;
     let directory = RunDirectory::new()?;
     let mut adapters = Adapter::built_in();
     adapters.extend(plan.adapters.clone());
@@ -80,6 +84,19 @@ pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress)) -
         machine: watch.finish(),
         rows,
     })
+}
+
+/// Lets this program have as many sockets open as fetches that begin together need, and transfers beside them: one at
+/// either end of each. A plan that needs no more than usual changes nothing, for contenders' programs have the same limit.
+fn make_room(plan: &Plan) -> Result<(), LabError> {
+    /// For all else.
+    const OTHERS: rlim_t = 512;
+    let most = plan.fetches.iter().map(|fetch| fetch.at_once + fetch.beside).max().unwrap_or(0);
+    let wanted = OTHERS + 2 * rlim_t::from(most);
+    let made = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        if soft >= wanted { Ok(()) } else { setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)) }
+    });
+    made.map_err(|error| LabError::system(format!("have {wanted} files open"))(error.into()))
 }
 
 /// Runs the user's own command in the client's namespace over emulated paths, with another in the
@@ -270,8 +287,28 @@ fn numbers(value: serde_json::Value) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 mod tests {
+    use units::Bytes;
+
     use super::*;
-    use crate::Kind;
+    use crate::{Fetch, Kind, NetworkTemplate};
+
+    #[test]
+    fn fetches_that_begin_together_have_room_for_their_sockets() {
+        let limits = || getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        let network = NetworkTemplate { name: String::new(), paths: Vec::new(), contenders: Vec::new() };
+        let mut plan = Plan::of(network);
+        plan.fetches.push(Fetch::of(Bytes(1), 1));
+        let (before, hard) = limits();
+        make_room(&plan).unwrap();
+        assert_eq!(limits(), (before.max(514), hard.max(514)));
+        if hard < 4_512 {
+            eprintln!("skipped: only root may have more than {hard} files open");
+            return;
+        }
+        plan.fetches.push(Fetch { at_once: 1_000, beside: 1_000, ..Fetch::of(Bytes(1), 1) });
+        make_room(&plan).unwrap();
+        assert_eq!(limits(), (before.max(4_512), hard));
+    }
 
     #[test]
     fn measurements_that_differ_in_what_their_names_do_not_say_are_told_apart() {
