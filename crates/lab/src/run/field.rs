@@ -60,7 +60,12 @@ impl Counts {
         if let (Some(then), Some(now)) = (self.cpu, programs.cpu()) {
             row.cpu_ms = Some(row.cpu_ms.unwrap_or(0.0) + (now - then).as_millis_f64());
         }
-        row.peak_memory_bytes = programs.peak_memory();
+        // Of a program that has ended nothing is known any more.
+        let peaks = programs.peak_memory();
+        row.peak_memory_bytes.resize(peaks.len(), 0);
+        for (peak, now) in row.peak_memory_bytes.iter_mut().zip(peaks) {
+            *peak = now.max(*peak);
+        }
         let now = programs.statistics(bed).map(numbers);
         add_growth(&mut row.statistics, self.statistics.as_ref(), now);
         let now = programs.server_statistics(bed).map(numbers);
