@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, ready},
 };
@@ -19,7 +19,9 @@ use mendpath::{ConnectionError, StoppedError, StreamId, VarInt};
 
 use crate::{
     BidiStream, RecvStream, SendStream, error,
-    stream::{Critical, Origin, StreamKind},
+    response::Beside,
+    settings::FieldSectionLimit,
+    stream::{Critical, Origin, Shared, StreamKind},
 };
 
 /// A connection for `h3::server` and `h3::client`, which open, accept and close through it.
@@ -32,8 +34,8 @@ use crate::{
 /// [`Server`](crate::Server) names the one behind (RFC 9114 section 5.2).
 pub struct Connection {
     connection: mendpath::Connection,
-    /// The same for streams that have to close it.
-    of_streams: Arc<mendpath::Connection>,
+    /// For the streams of it.
+    shared: Arc<Shared>,
     max_frame: u64,
     critical: Critical,
     /// For whom wants to know more of request streams, and accepts only some.
@@ -56,9 +58,7 @@ pub(crate) struct Accepting {
 pub(crate) struct Accepted {
     pub(crate) id: StreamId,
     pub(crate) end: End,
-    /// As long as it is set, what was sent is whole when the stream is dropped: `h3` answers 431 by
-    /// itself and does not say that this is all.
-    pub(crate) whole: Arc<AtomicBool>,
+    pub(crate) beside: Arc<Beside>,
     /// Whether some of it came in 0-RTT packets.
     pub(crate) early: bool,
 }
@@ -104,8 +104,8 @@ impl Connection {
     /// Over this connection, whose application protocol should be [`ALPN`](crate::ALPN).
     pub fn new(connection: mendpath::Connection) -> Self {
         let (max_frame, critical) = (Self::DEFAULT_MAX_FRAME_SIZE, Critical::default());
-        let of_streams = Arc::new(connection.clone());
-        Self { connection, of_streams, max_frame, critical, accepting: None }
+        let shared = Shared { connection: connection.clone(), limit: FieldSectionLimit::default() };
+        Self { connection, shared: Arc::new(shared), max_frame, critical, accepting: None }
     }
 
     /// The same, and where each request stream is found once it is accepted.
@@ -161,15 +161,15 @@ impl<B: Buf> h3::quic::Connection<B> for Connection {
         let (id, end, early) = (send.id(), Box::pin(send.stopped()), recv.is_0rtt());
         let mut stream = BidiStream::new(send, recv, self.kind(Origin::Peer));
         if let Some(accepting) = &self.accepting {
-            let whole = stream.whole_if_dropped();
-            accepting.put(Accepted { id, end, whole, early });
+            let beside = stream.beside();
+            accepting.put(Accepted { id, end, beside, early });
         }
         Poll::Ready(Ok(stream))
     }
 
     fn opener(&self) -> Self::OpenStreams {
-        let (connection, of_streams) = (self.connection.clone(), self.of_streams.clone());
-        OpenStreams { connection, of_streams, max_frame: self.max_frame }
+        let (connection, shared) = (self.connection.clone(), self.shared.clone());
+        OpenStreams { connection, shared, max_frame: self.max_frame }
     }
 }
 
@@ -183,8 +183,8 @@ impl fmt::Debug for Connection {
 #[derive(Clone, Debug)]
 pub struct OpenStreams {
     connection: mendpath::Connection,
-    /// The same for streams that have to close it.
-    of_streams: Arc<mendpath::Connection>,
+    /// For the streams of it.
+    shared: Arc<Shared>,
     max_frame: u64,
 }
 
@@ -193,7 +193,7 @@ macro_rules! open_streams {
     ($type:ty) => {
         impl $type {
             fn kind(&self, origin: Origin) -> StreamKind {
-                StreamKind { origin, max_frame: self.max_frame, connection: self.of_streams.clone() }
+                StreamKind { origin, max_frame: self.max_frame, shared: self.shared.clone() }
             }
         }
 

@@ -2,7 +2,8 @@
 //! connections, and a server that hands requests to a service.
 //!
 //! This crate never frames a request itself, and never opens or closes paths: the first is for
-//! `h3`, the second for whoever holds the [`mendpath::Connection`]. Two types to start from:
+//! `h3`, the second for whoever holds the [`mendpath::Connection`]. It does encode the fields of
+//! a [`Server`]'s responses, which takes `h3` an eighth of a server's time. Two types to start from:
 //! [`Connection`] is what `h3::server` and `h3::client` take; [`Server`] does all of it for
 //! services of `tower`, an `axum` router among them.
 //!
@@ -44,9 +45,12 @@ mod connection;
 mod datagram;
 mod error;
 mod extensions;
+mod fields;
 mod guard;
 mod malformed;
+mod response;
 mod server;
+mod settings;
 mod stream;
 
 pub use body::{Body, BodyError};

@@ -5,7 +5,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, ready},
     time::Duration,
@@ -31,6 +31,7 @@ use crate::{
     Body, Connection, EarlyData, Interim, SendStream,
     connection::{Accepted, Accepting},
     malformed::{OF_CONNECTIONS, length},
+    response::Beside,
 };
 
 /// What a client may ask for and how long it may take.
@@ -334,10 +335,10 @@ where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     B: http_body::Body<Error: Into<BoxError>>,
 {
-    let Accepted { id, mut end, whole, early } = accepted;
+    let Accepted { id, mut end, beside, early } = accepted;
     let mut sending = None;
     let outcome = {
-        let mut attempt = pin!(attempt(resolver, &whole, early, service, books, &mut sending));
+        let mut attempt = pin!(attempt(resolver, &beside, early, service, books, &mut sending));
         tokio::select! {
             biased;
             outcome = &mut attempt => outcome,
@@ -358,7 +359,7 @@ where
 /// Reads a request and hands over its response; `sending` is then what the response went through.
 async fn attempt<S, B>(
     resolver: RequestResolver<Connection, Bytes>,
-    whole: &AtomicBool,
+    beside: &Beside,
     early: bool,
     mut service: S,
     Books { limits, refused, .. }: &Books,
@@ -380,7 +381,7 @@ where
         }
         _ => return Outcome::Cancelled,
     };
-    whole.store(false, Ordering::Release);
+    beside.tells_of_its_end();
     let (send, mut recv) = stream.split();
     let send = sending.insert(send);
     let bodiless = request.method() == Method::HEAD;
@@ -398,7 +399,7 @@ where
             request.extensions_mut().insert(EarlyData);
         }
     }
-    match answer(send, &mut service, &mut request, malformed, bodiless, limits.send).await {
+    match answer(send, beside, &mut service, &mut request, malformed, bodiless, limits.send).await {
         Ok(()) => Outcome::Answered,
         Err(Broken::Client) => Outcome::Cancelled,
         Err(Broken::Malformed) => {
@@ -446,6 +447,7 @@ impl From<StreamError> for Broken {
 /// Calls the service and hands over its response, unless the request's body turns out to be `malformed`.
 async fn answer<S, B>(
     send: &mut Sending,
+    beside: &Beside,
     service: &mut S,
     request: &mut Option<Request<Body>>,
     malformed: oneshot::Receiver<()>,
@@ -456,7 +458,7 @@ where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     B: http_body::Body<Error: Into<BoxError>>,
 {
-    let mut handed_over = pin!(hand_over(send, service, request, bodiless, patience));
+    let mut handed_over = pin!(hand_over(send, beside, service, request, bodiless, patience));
     tokio::select! {
         biased;
         Ok(()) = malformed => Err(Broken::Malformed),
@@ -467,6 +469,7 @@ where
 /// `request` is taken from where it is: what a future is given by value it holds twice.
 async fn hand_over<S, B>(
     send: &mut Sending,
+    beside: &Beside,
     service: &mut S,
     request: &mut Option<Request<Body>>,
     bodiless: bool,
@@ -506,6 +509,7 @@ where
         }
     };
     OF_CONNECTIONS.iter().for_each(|name| _ = parts.headers.remove(name));
+    beside.encode_fields(&mut parts);
     within(patience, pin!(send.send_response(Response::from_parts(parts, ())))).await.map_err(slow)??;
     let mut trailers: Option<HeaderMap> = None;
     // What has no body is at its end before it begins.

@@ -2,16 +2,14 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, Bytes};
 use h3::{
     error::Code,
+    proto::frame::Frame,
     quic::{self, StreamErrorIncoming, StreamId, WriteBuf},
 };
 use mendpath::{ConnectionError, ReadError, VarInt};
@@ -19,6 +17,8 @@ use mendpath::{ConnectionError, ReadError, VarInt};
 use crate::{
     error,
     guard::{Broken, FrameGuard, Number},
+    response::Beside,
+    settings::{FieldSectionLimit, FirstFrame},
 };
 
 /// The type of the control stream (RFC 9114 section 6.2.1).
@@ -32,8 +32,16 @@ pub(crate) struct StreamKind {
     pub(crate) origin: Origin,
     /// The longest frame that is held, in bytes.
     pub(crate) max_frame: u64,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the streams of a connection have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
     /// What is closed for a frame that is malformed.
-    pub(crate) connection: Arc<mendpath::Connection>,
+    pub(crate) connection: mendpath::Connection,
+    /// What the peer's control stream says.
+    pub(crate) limit: FieldSectionLimit,
 }
 
 /// Who opened a stream.
@@ -57,13 +65,13 @@ pub struct SendStream<B: Buf> {
     ended: bool,
     /// Something was sent.
     begun: bool,
-    /// Whether what was sent is whole when the stream is dropped.
-    whole: Option<Arc<AtomicBool>>,
+    /// What a server says of its response beside `h3`.
+    beside: Option<Arc<Beside>>,
 }
 
 impl<B: Buf> SendStream<B> {
     pub(crate) fn new(stream: mendpath::SendStream) -> Self {
-        Self { stream, pending: None, ended: false, begun: false, whole: None }
+        Self { stream, pending: None, ended: false, begun: false, beside: None }
     }
 
     /// The stream below.
@@ -103,7 +111,8 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
                 ),
             });
         }
-        self.pending = Some(data.into());
+        let fields = self.beside.as_ref().and_then(|beside| beside.take_fields());
+        self.pending = Some(fields.map_or_else(|| data.into(), |fields| Frame::Headers(fields).into()));
         self.begun = true;
         Ok(())
     }
@@ -146,7 +155,7 @@ impl<B: Buf> Drop for SendStream<B> {
         if self.ended {
             return;
         }
-        let whole = self.whole.as_ref().is_some_and(|whole| whole.load(Ordering::Acquire));
+        let whole = self.beside.as_ref().is_some_and(|beside| beside.is_whole());
         if !(whole && self.begun && self.pending.is_none() && self.stream.finish().is_ok()) {
             let _ = self.stream.reset(VarInt::saturating(Code::H3_REQUEST_CANCELLED.value()));
         }
@@ -207,6 +216,8 @@ enum Guard {
     /// Its first number says what it is (RFC 9114 section 6.2), in as many bytes as the peer likes.
     Unknown(Number),
     Frames(FrameGuard),
+    /// The peer's control stream.
+    Control(FrameGuard, FirstFrame),
     /// No frames but the instructions of QPACK.
     Qpack,
     /// Nobody knows what.
@@ -242,13 +253,18 @@ impl RecvStream {
                     self.come.iter().enumerate().find_map(|(at, &byte)| Some((at, number.push(byte)?)));
                 let Some((last, kind)) = whole else { return Ok(std::mem::take(&mut self.come)) };
                 self.guard = match kind {
-                    CONTROL => Guard::Frames(FrameGuard::new(self.kind.max_frame)),
+                    CONTROL => Guard::Control(FrameGuard::new(self.kind.max_frame), FirstFrame::default()),
                     kind if QPACK.contains(&kind) => Guard::Qpack,
                     _ => Guard::None,
                 };
                 Ok(self.come.split_to(last + 1))
             }
             Guard::Frames(guard) => guard.next(&mut self.come),
+            Guard::Control(guard, first) => {
+                let piece = guard.next(&mut self.come)?;
+                first.push(&piece, &self.kind.shared.limit);
+                Ok(piece)
+            }
             Guard::Qpack | Guard::None => Ok(std::mem::take(&mut self.come)),
         }
     }
@@ -268,7 +284,7 @@ impl RecvStream {
     /// Whether the stream may end here.
     fn check_end(&self) -> Result<(), Broken> {
         match &self.guard {
-            Guard::Frames(guard) => guard.end(),
+            Guard::Frames(guard) | Guard::Control(guard, _) => guard.end(),
             // Also within its type (RFC 9114 section 6.2).
             Guard::Unknown(_) | Guard::Qpack | Guard::None => Ok(()),
         }
@@ -285,7 +301,7 @@ impl RecvStream {
         }
         self.ended = true;
         let code = VarInt::saturating(Code::H3_FRAME_ERROR.value());
-        self.kind.connection.close(code, broken.to_string().as_bytes());
+        self.kind.shared.connection.close(code, broken.to_string().as_bytes());
         error::lost(ConnectionError::LocallyClosed)
     }
 
@@ -352,9 +368,10 @@ impl<B: Buf> BidiStream<B> {
         Self { send: SendStream::new(send), recv: RecvStream::of_request(recv, kind) }
     }
 
-    /// What was sent is whole when the stream is dropped, until this is cleared.
-    pub(crate) fn whole_if_dropped(&mut self) -> Arc<AtomicBool> {
-        self.send.whole.insert(Arc::new(AtomicBool::new(true))).clone()
+    /// What can be said of the response beside `h3`.
+    pub(crate) fn beside(&mut self) -> Arc<Beside> {
+        let beside = Beside::new(self.recv.kind.shared.clone());
+        self.send.beside.insert(Arc::new(beside)).clone()
     }
 }
 

@@ -1,0 +1,55 @@
+//! What a server says of a response beside `h3`.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use bytes::Bytes;
+use http::response::Parts;
+
+use crate::{fields, stream::Shared};
+
+/// What both a server and the stream of a response know.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    /// As long as it is set, what was sent is whole when the stream is dropped: `h3` answers 431 by
+    /// itself and does not say that this is all.
+    whole: AtomicBool,
+    /// What goes instead of the next frame of `h3`.
+    fields: Mutex<Option<Bytes>>,
+    shared: Arc<Shared>,
+}
+
+impl Beside {
+    /// What is sent is whole until [the end of it is told](Self::tells_of_its_end).
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { whole: AtomicBool::new(true), fields: Mutex::default(), shared }
+    }
+
+    /// From here on the end of what is sent is said.
+    pub(crate) fn tells_of_its_end(&self) {
+        self.whole.store(false, Ordering::Release);
+    }
+
+    /// Whether what was sent is whole when the stream is dropped.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole.load(Ordering::Acquire)
+    }
+
+    /// Encodes the fields of a response, which `h3` need not do then. Those that are too large for the peer
+    /// are left for `h3` to refuse (RFC 9114 section 4.2.2).
+    pub(crate) fn encode_fields(&self, response: &mut Parts) {
+        if fields::size(response.status, &response.headers) > self.shared.limit.get() {
+            return;
+        }
+        let encoded = fields::encode(response.status, &response.headers);
+        *self.fields.lock().unwrap_or_else(PoisonError::into_inner) = Some(encoded);
+        response.headers.clear();
+    }
+
+    /// What goes instead of the frame that `h3` hands over, once.
+    pub(crate) fn take_fields(&self) -> Option<Bytes> {
+        self.fields.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
