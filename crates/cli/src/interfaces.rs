@@ -153,17 +153,28 @@ fn place(name: &str) -> Option<(String, String)> {
 /// # Errors
 /// When the system does not say.
 pub(crate) fn local_addresses() -> io::Result<Vec<LocalAddress>> {
+    let table = std::fs::read_to_string("/proc/self/net/if_inet6").unwrap_or_default();
+    Ok(ready(all_addresses()?, &table))
+}
+
+/// The same, and those that nothing can come from yet.
+///
+/// # Errors
+/// When the system does not say.
+pub(crate) fn all_addresses() -> io::Result<Vec<LocalAddress>> {
     let interfaces = if_addrs::get_if_addrs()?;
-    let tentative = tentative(&std::fs::read_to_string("/proc/self/net/if_inet6").unwrap_or_default());
     // What goes through a tunnel of ours must not be a path of it.
-    let others = interfaces.into_iter().filter(|interface| interface.name != TUN);
-    let addresses = others.map(|interface| LocalAddress {
-        up: interface.is_oper_up(),
-        ip: interface.ip(),
-        interface: interface.name,
+    let addresses = interfaces.into_iter().filter(|interface| interface.name != TUN).map(|interface| {
+        LocalAddress { up: interface.is_oper_up(), ip: interface.ip(), interface: interface.name }
     });
-    let is_ready = |local: &LocalAddress| !tentative.contains(&(local.interface.clone(), local.ip));
-    Ok(addresses.filter(is_ready).collect())
+    Ok(addresses.collect())
+}
+
+/// Those that are not tentative by the system's `table`.
+fn ready(mut addresses: Vec<LocalAddress>, table: &str) -> Vec<LocalAddress> {
+    let tentative = tentative(table);
+    addresses.retain(|local| !tentative.contains(&(local.interface.clone(), local.ip)));
+    addresses
 }
 
 /// Addresses of IPv6, with their interfaces, that no socket can be bound to: for a second or two the
@@ -476,6 +487,8 @@ no address
 ";
         let found = tentative(TABLE).into_iter().map(|(interface, ip)| format!("{interface} {ip}"));
         assert_eq!(found.collect::<Vec<_>>(), ["eth0 2001:db8::5", "wwan0 2001:db8::8"]);
+        let [new, old] = ["2001:db8::5", "2001:db8::7"].map(|ip| local("eth0", ip, true));
+        assert_eq!(ready(vec![new, old.clone()], TABLE), [old]);
     }
 
     #[test]

@@ -6,14 +6,15 @@ use std::{collections::BTreeSet, io, net::IpAddr};
 use rtnetlink::{Handle, packet_route::rule::RuleAttribute};
 
 use super::{MAIN, Rule, add_rule, is_ours, remove_rules_that};
-use crate::client::local_addresses;
+use crate::interfaces::all_addresses;
 
-/// The addresses whose connections know nothing of the tunnel.
+/// The addresses whose connections know nothing of the tunnel. One that is tentative may be used before
+/// anybody looks here again, and has its rule by then.
 ///
 /// # Errors
 /// When the system does not say.
 pub(crate) fn own_addresses() -> io::Result<BTreeSet<IpAddr>> {
-    Ok(local_addresses()?.into_iter().map(|local| local.ip).filter(is_own).collect())
+    Ok(all_addresses()?.into_iter().map(|local| local.ip).filter(is_own).collect())
 }
 
 fn is_own(ip: &IpAddr) -> bool {
