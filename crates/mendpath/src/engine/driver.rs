@@ -274,8 +274,8 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Whether the batch that waits has done so for too long: it counts as lost, and so does what
-    /// follows until the socket takes something again. A modem that hangs would take all paths along.
+    /// Whether the batch that waits has done so for too long: it counts as lost, and so does what finds
+    /// the socket full until that has not happened for a while. A modem that hangs would take all paths along.
     fn gives_up(&mut self) -> bool {
         let Some(pending) = self.pending.take() else { return false };
         let waited = self.now.saturating_duration_since(pending.since);
