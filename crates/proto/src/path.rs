@@ -191,6 +191,12 @@ impl Path {
         Finding { now, began_with: measured.take_beginning(), evidence }
     }
 
+    /// Whether it has shown something since the last time. At rest it shows nothing.
+    pub(crate) fn has_news(&self) -> bool {
+        let measured = &self.recovery.measured;
+        measured.in_flight > 0 || measured.has_beginning()
+    }
+
     /// Bytes of the largest datagram.
     pub(crate) fn datagram_size(&self) -> usize {
         usize::from(self.recovery.measured.mtu.current())

@@ -6,7 +6,7 @@ use std::{net::SocketAddr, thread};
 use mendpath_testkit::{
     pairs::{Pair, Quality},
     response::{Exchange, PathPlan, Response},
-    world::{Step, World},
+    world::{ConnectionId, Step, World},
 };
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize, network::Direction};
 use proto::{ControllerKind, Dir, NetworkPath, Read, RecoveryKind, TransportConfig};
@@ -49,8 +49,8 @@ fn teach(path: &PathPlan, transport: &TransportConfig) {
     respond(&mut connect(path, transport), path, 8_000_000);
 }
 
-/// A client asks as soon as it may, and closes in the middle of the response: the server's path never rests.
-fn leave_early(path: &PathPlan, transport: &TransportConfig) {
+/// A client asks as soon as it may, and is in the middle of the response: the server's path has not rested.
+fn ask(path: &PathPlan, transport: &TransportConfig) -> (World, ConnectionId) {
     let (local, remote) = (SocketAddr::from(([10, 0, 0, 2], 50_000)), SocketAddr::from(([10, 0, 0, 1], 443)));
     let mut world = World::new(Seed(2), false);
     let hosts = (world.add_host(&[local], None), world.add_host(&[remote], Some(transport)));
@@ -72,8 +72,14 @@ fn leave_early(path: &PathPlan, transport: &TransportConfig) {
         });
         world.with(client, |c, _| while let Ok(Read::Data(_)) = c.read(id, &mut buffer) {});
     }
+    (world, client)
+}
+
+/// A client closes, and its server hears of it.
+fn leave(world: &mut World, client: ConnectionId) {
     world.with(client, |c, now| c.close(now, 0u8.into(), b"enough"));
-    world.run_until(end + ms(200));
+    let end = world.now() + ms(200);
+    world.run_until(end);
 }
 
 #[test]
@@ -221,10 +227,24 @@ fn what_a_path_carries_is_known_after_a_client_that_left_early() {
     let path = path(100, 50);
     let transport = transport(true);
     teach(&path, &transport);
-    leave_early(&path, &transport);
+    let (mut world, client) = ask(&path, &transport);
+    leave(&mut world, client);
     let response = respond(&mut connect(&path, &transport), &path, 60_000);
     assert!(response.completion <= BARE + MS * 5, "{}", response.completion);
     assert!(response.paths[0].jumps > 0, "{:?}", response.paths[0]);
+}
+
+/// What a path carries was put back when it came to rest, and another connection has been lent it since.
+#[test]
+fn what_a_path_carries_is_not_lent_twice_by_a_connection_that_closes_at_rest() {
+    let path = path(100, 50);
+    let transport = transport(true);
+    let mut first = connect(&path, &transport);
+    respond(&mut first, &path, 8_000_000);
+    let _second = ask(&path, &transport);
+    leave(&mut first.world, first.client);
+    let third = respond(&mut connect(&path, &transport), &path, 60_000);
+    assert_eq!(third.paths[0].jumps, 0);
 }
 
 #[test]

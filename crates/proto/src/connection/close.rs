@@ -146,13 +146,14 @@ impl Connection {
 
     /// Somebody closes while the paths work. What was learnt of them serves the next connection as after an
     /// exchange, although not all has been acknowledged: a client may close with the last byte that it wanted.
-    /// What its connection was lent would be gone else (docs/decisions/0018-careful-resume.md).
+    /// What its connection was lent would be gone else (docs/decisions/0018-careful-resume.md). A path at rest has said
+    /// it all before, and others may have been lent that, or know better by now.
     fn leave_paths(&mut self, now: Instant) {
         if !self.handshake.is_confirmed() {
             return;
         }
-        let is_known = |path: &&mut Path| path.works() && path.rtt().first_sample_at().is_some();
-        for path in self.paths.values_mut().filter(is_known) {
+        let is_known = |path: &&mut Path| path.rtt().first_sample_at().is_some() && path.has_news();
+        for path in self.paths.values_mut().filter(|path| path.works()).filter(is_known) {
             let found = path.take_finding(now);
             self.config.path_store.remember(&path.network(), path.learnt(), &found);
         }

@@ -100,6 +100,11 @@ impl Measured {
         self.began_with.take().map(|micros| Duration::from_micros(micros.get().into()))
     }
 
+    /// Whether the next connections have yet to be told of its first round trip.
+    pub(super) fn has_beginning(&self) -> bool {
+        self.began_with.is_some()
+    }
+
     /// The controller and the pacer hear of the size that datagrams have now.
     pub(super) fn tell_mtu(&mut self) {
         let size = u64::from(self.mtu.current());
