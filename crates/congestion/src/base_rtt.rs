@@ -5,8 +5,8 @@
 //!   round trip of packets sent after that is through. Without that, who comes to a full queue
 //!   would hold the queue for the route, keep it full, and be confirmed by it.
 //! - If for [`LIFETIME`] no sample came near RTT_min, the smallest one of that round trip replaces
-//!   it: the route has changed. So do those of earlier connections behind the same address, one of
-//!   which may have been with a nearer host.
+//!   it: the route has changed. Or it is what earlier connections with the same address have seen,
+//!   and one of them was with a nearer host behind it.
 //! - If backoffs have brought the window down to a quarter and the delay has not followed, it is
 //!   not our queue that we see. The delay is then RTT_min at once, and the window goes back to
 //!   where the backoffs began.

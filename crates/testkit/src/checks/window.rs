@@ -1,5 +1,5 @@
-//! Recovery, and everything else but probes and path validation, stays within the window of its
-//! path.
+//! Recovery, and everything else but probes, path validation and the handshake, stays within the
+//! window of its path.
 
 use std::collections::BTreeMap;
 
