@@ -126,7 +126,7 @@ impl Table<'_> {
     }
 
     /// On which side of a value of finished flows that of all of them is, where some did not finish: those
-    /// would have taken longer than the run had for them.
+    /// would have taken longer than the run had for them, which is much unless they had just begun.
     fn bound(&self, cell: &Cell) -> &'static str {
         let is_short = self.metric.is_of_finished() && self.summary.has_unfinished(&cell.scheme, &cell.point);
         match is_short {
