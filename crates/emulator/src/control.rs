@@ -189,13 +189,13 @@ impl Emulator {
         self.on_path(path, move |path, now| path.links_mut().reseed(now, seed))
     }
 
-    /// Starts a path afresh: its randomness as [`reseed`](Self::reseed) does, and the schedules of its links, which
-    /// count from now, with the rates and delays of the start. What was cut by hand stays so.
+    /// Starts the schedules of a path's links afresh, which count from now, with the rates and delays of the start.
+    /// What was cut by hand stays so, and packets inside the links stay.
     ///
     /// # Errors
     /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
-    pub fn restart(&self, path: PathId, seed: Seed) -> Result<(), EmulatorError> {
-        self.on_path(path, move |path, now| path.links_mut().restart(now, seed))
+    pub fn restart(&self, path: PathId) -> Result<(), EmulatorError> {
+        self.on_path(path, |path, now| path.links_mut().restart(now))
     }
 
     /// Begins to look for [`DirectionStats::max_late`](crate::DirectionStats::max_late) of a path

@@ -56,11 +56,10 @@ impl Links {
         self.down.link.reseed(now, down_seed);
     }
 
-    /// The same with the schedules, as if the links began at `now`.
-    pub(crate) fn restart(&mut self, now: Instant, seed: Seed) {
-        let [up_seed, down_seed] = Self::seeds(seed);
-        self.up.link.restart(now, up_seed);
-        self.down.link.restart(now, down_seed);
+    /// Starts the schedules afresh, as if the links began at `now`.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.up.link.restart(now);
+        self.down.link.restart(now);
     }
 
     fn seeds(seed: Seed) -> [Seed; 2] {

@@ -180,8 +180,9 @@ fn a_restarted_path_is_as_at_first() {
     client.send_to(b"lost", relay).unwrap();
     client.send_to(b"held", relay).unwrap();
     wait_until(&emulator, |stats| (stats.up.link.offered, stats.up.in_link) == (2, 1));
-    emulator.restart(PATH, Seed(1)).unwrap();
+    emulator.restart(PATH).unwrap();
     assert_eq!(receive(&server).0, b"held");
+    emulator.reseed(PATH, Seed(1)).unwrap();
     client.send_to(b"lost again", relay).unwrap();
     client.send_to(b"two", relay).unwrap();
     assert_eq!(receive(&server).0, b"two");

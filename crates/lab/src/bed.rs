@@ -92,7 +92,8 @@ impl TestBed {
         for (index, path) in self.paths.iter().enumerate() {
             let Some(id) = self.emulated[index] else { continue };
             let seed = path_seed(seed, index);
-            self.emulator.restart(id, seed)?;
+            self.emulator.reseed(id, seed)?;
+            self.emulator.restart(id)?;
             if path.data_only {
                 let links = [(Direction::Forward, &path.up, "up"), (Direction::Backward, &path.down, "down")];
                 for (direction, link, name) in links {
@@ -183,8 +184,12 @@ impl TestBed {
     }
 
     /// Waits until the links have been empty for a moment, or for two round trips and a little:
-    /// what one fetch left behind should not meet the next.
+    /// what one fetch left behind should not meet the next, and neither should what was still
+    /// happening to its paths.
     pub(crate) fn settle(&self, cancel: &Cancel) -> Result<(), LabError> {
+        for id in self.emulated.iter().flatten() {
+            self.emulator.restart(*id)?;
+        }
         let rtt = |path: &PathSpec| path.up.delay + path.down.delay;
         let longest = self.paths.iter().map(rtt).max().unwrap_or_default();
         let mut quiet = 0;

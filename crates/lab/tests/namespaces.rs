@@ -85,6 +85,25 @@ fn what_warms_a_connection_is_no_part_of_what_is_measured() {
     assert!(row.sent_ratio.is_some_and(|ratio| (1.0..1.5).contains(&ratio)), "{row:?}");
 }
 
+/// What happens to a path counts from the start of each fetch: connecting for the next one is no part of it.
+#[test]
+fn an_outage_of_one_fetch_does_not_meet_the_next() {
+    if let Err(reason) = mendpath_lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    let plan = r#"
+        title = "test"
+        contenders = ["tcp:reno"]
+        network = [{ paths = ["delay=4ms,outage=500ms-60s"] }]
+        fetch = [{ size = "10kB", count = 2, idle = "700ms", limit = "3s" }]
+    "#;
+    let options = Options::new("/nowhere/mendpath".into());
+    let report = mendpath_lab::run(&Plan::parse("test", plan).unwrap(), &options, &mut |_| {}).unwrap();
+    let row = &report.rows[0];
+    assert_eq!((row.error.as_deref(), row.count, row.failed), (None, 2, 0), "{row:?}");
+}
+
 /// Two share a client, from whose address a program that chooses none sends.
 #[test]
 fn a_program_that_does_not_choose_its_path_is_not_said_to_be_on_another() {

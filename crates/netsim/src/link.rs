@@ -224,11 +224,11 @@ impl<T: Clone> Link<T> {
         self.duplicate_rng = seed.stream("duplicate");
     }
 
-    /// Starts everything afresh, as if the link were new at `now`: randomness as [`reseed`](Self::reseed) does, and the
-    /// schedule, with the rate and the delay of the start. Packets inside stay, and so does what was
-    /// [cut](Self::cut) by hand.
-    pub fn restart(&mut self, now: Instant, seed: Seed) {
-        self.reseed(now, seed);
+    /// Starts the schedule afresh, as if the link were new at `now`, with the rate and the delay of the start. Packets
+    /// inside stay, and so does what was [cut](Self::cut) by hand; randomness goes on, until
+    /// [`reseed`](Self::reseed).
+    pub fn restart(&mut self, now: Instant) {
+        self.advance(now);
         self.schedule.restart(self.clock);
         (self.rate, self.delay) = self.at_first;
         self.resume(self.clock);

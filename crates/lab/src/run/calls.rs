@@ -92,6 +92,7 @@ struct One<'a> {
 impl One<'_> {
     fn make(&self, ends: &mut Ends, row: &mut Row) -> Result<(), LabError> {
         let Ends { caller, bed } = ends;
+        bed.settle(self.starter.cancel)?;
         // The same frames for everybody.
         let seed = self.seed.wrapping_add(self.n);
         let under_way = caller.begin(self.starter, bed, self.time, self.call.deadline, seed)?;

@@ -75,6 +75,7 @@ impl Lab<'_> {
             Err(error) => return Ok(Err(error.clone())),
         };
         let now = format!("{}: {}: {contender}", row.network, row.measure);
+        field.bed.settle(&self.options.cancel)?;
         let mut kept = None;
         if series.fetch.connection == Kind::Kept {
             kept = series.open(field, turn.start)?.ok();

@@ -364,7 +364,7 @@ fn reseeding_starts_the_pattern_again() {
 }
 
 #[test]
-fn restarting_begins_schedule_and_pattern_again() {
+fn restarting_begins_the_schedule_again() {
     let mut link = link("delay=1ms,drop=1,outage=2ms-4ms,delay@3ms=5ms");
     // What arrives of four packets, and how many ms after `begin`.
     let run = |link: &mut Link<u32>, begin: u64| -> Vec<(u32, u64)> {
@@ -377,13 +377,16 @@ fn restarting_begins_schedule_and_pattern_again() {
     let first = run(&mut link, 0);
     assert_eq!(first, [(0, 1), (3, 11)]);
     assert_eq!(run(&mut link, 100), [(0, 5), (1, 6), (2, 7), (3, 11)]);
-    link.restart(ms(200), Seed(1));
+    link.reseed(ms(200), Seed(1));
+    link.restart(ms(200));
     assert_eq!(run(&mut link, 200), first);
     // In the middle of an outage, too.
-    link.restart(ms(300), Seed(1));
+    link.reseed(ms(300), Seed(1));
+    link.restart(ms(300));
     link.offer(ms(303), 9, 100);
     assert_eq!(link.outage(), Some(OutageKind::Drop));
-    link.restart(ms(303), Seed(1));
+    link.reseed(ms(303), Seed(1));
+    link.restart(ms(303));
     assert_eq!(link.outage(), None);
     assert_eq!(run(&mut link, 303), first);
 }
