@@ -128,8 +128,9 @@ fn stream(
 /// What came of both from when the second began to `end`, from the start of the first.
 fn summarise(rows: &mut [Row; 2], bins: &[Bins; 2], stagger: Duration, end: Duration) {
     let whole = |time: Duration| (time.as_nanos() / BIN.as_nanos()) as usize;
-    // What was read in the last moment came after the end, when the other may have been gone already.
-    let (from, until) = (whole(stagger), whole(end).min(bins[0].len().max(bins[1].len())));
+    // What was read in the last moment came after the end, when the other may have been gone already. Of who broke off
+    // nothing came in the rest of the time.
+    let (from, until) = (whole(stagger), whole(end));
     let sum = |bins: &Bins| bins.iter().take(until).skip(from).sum::<u64>() as f64;
     let sums = [sum(&bins[0]), sum(&bins[1])];
     let seconds = until.saturating_sub(from) as f64 / BINS_PER_SECOND as f64;
@@ -157,7 +158,7 @@ fn converged(series: &[Vec<f64>; 2], from: usize) -> Option<u32> {
     (from..one.len().min(two.len()).saturating_sub(1))
         .position(|at| {
             let (a, b) = (one[at] + one[at + 1], two[at] + two[at + 1]);
-            (a - b).abs() <= 0.1 * (a + b)
+            a + b > 0.0 && (a - b).abs() <= 0.1 * (a + b)
         })
         .map(|seconds| seconds as u32)
 }
@@ -181,10 +182,21 @@ mod tests {
     }
 
     #[test]
+    fn who_breaks_off_has_brought_nothing_in_the_rest_of_the_time() {
+        let mut rows = [0, 1].map(|_| Row { sharing: Some(Sharing::default()), ..Row::default() });
+        let broken = || vec![100_000; 10];
+        summarise(&mut rows, &[broken(), broken()], Duration::ZERO, Duration::from_secs(4));
+        let [one, two] = rows.map(|row| row.sharing.unwrap());
+        assert_eq!((one.goodput_mbps, one.share), (2.0, 0.5));
+        assert_eq!(two.series_mbps, [8.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
     fn convergence_is_two_even_seconds() {
         let one = vec![20.0, 20.0, 15.0, 11.0, 10.0, 10.0];
         let two = vec![0.0, 1.0, 5.0, 9.0, 10.0, 10.0];
         assert_eq!(converged(&[one.clone(), two], 1), Some(2));
         assert_eq!(converged(&[one, vec![0.0; 6]], 1), None);
+        assert_eq!(converged(&[vec![0.0; 6], vec![0.0; 6]], 1), None);
     }
 }
