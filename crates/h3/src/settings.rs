@@ -21,8 +21,8 @@ impl FieldSectionLimit {
     }
 }
 
-/// The first frame of a control stream (RFC 9114 section 6.2.1), gathered from the pieces that `h3` is
-/// shown.
+/// The first frame of a control stream (RFC 9114 section 6.2.1) of a type that `h3` knows, gathered from the
+/// pieces that it is shown.
 #[derive(Debug, Default)]
 pub(crate) enum FirstFrame {
     #[default]
@@ -40,15 +40,17 @@ impl FirstFrame {
             Self::Whole => return *self = Self::Whole,
         };
         frame.extend(piece);
-        match Frame::decode(&mut &frame[..]) {
-            Err(FrameError::Incomplete(_)) => return *self = Self::Begun(frame),
+        *self = match Frame::decode(&mut &frame[..]) {
+            Err(FrameError::Incomplete(_)) => Self::Begun(frame),
+            // `h3` passes over it, and takes SETTINGS that come next. No piece goes beyond a frame.
+            Err(FrameError::UnknownFrame(_)) => Self::Nothing,
             Ok(Frame::Settings(settings)) => {
                 let said = settings.get(SettingId::MAX_HEADER_LIST_SIZE);
                 limit.0.store(said.unwrap_or(u64::MAX), Ordering::Relaxed);
+                Self::Whole
             }
-            _ => {}
-        }
-        *self = Self::Whole;
+            _ => Self::Whole,
+        };
     }
 }
 
@@ -73,8 +75,22 @@ mod tests {
     }
 
     #[test]
+    fn frames_that_nobody_knows_are_passed_over() {
+        for size in 1..=3 {
+            let (mut first, limit) = (FirstFrame::default(), FieldSectionLimit::default());
+            let unknown = [0x21_u8, 1, 0];
+            [&unknown[..], &unknown, &SETTINGS]
+                .into_iter()
+                .flat_map(|frame| frame.chunks(size))
+                .for_each(|piece| first.push(piece, &limit));
+            assert!(matches!(first, FirstFrame::Whole) && limit.get() == 1_000, "pieces of {size}");
+        }
+    }
+
+    #[test]
     fn what_is_no_settings_says_nothing() {
-        for frame in [&[0x07, 1, 0][..], &[0x04, 0], &[0x21, 1, 0], &[0x04, 3, 0x06, 0x43, 0xe8, 0x06, 5]] {
+        // The last one says the same thing twice.
+        for frame in [&[0x07, 1, 0][..], &[0x04, 0], &[0x04, 5, 0x06, 0x43, 0xe8, 0x06, 5]] {
             let (mut first, limit) = (FirstFrame::default(), FieldSectionLimit::default());
             first.push(frame, &limit);
             first.push(&SETTINGS, &limit);
