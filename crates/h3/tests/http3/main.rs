@@ -5,6 +5,7 @@
 mod axum_example;
 mod common;
 mod datagrams;
+mod fields;
 mod hostile;
 mod requests;
 mod service;
