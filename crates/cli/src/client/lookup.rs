@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-use tokio::net::lookup_host;
+use tokio::{net::lookup_host, time::timeout};
 
 use super::{
     dial::DialOptions,
@@ -33,8 +33,19 @@ impl DialOptions {
     pub(super) async fn addresses(&self, host: &Target) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
         match self.known.get(host) {
             Some(known) => Ok(known.clone()),
-            None => resolve(host).await,
+            None => self.in_time(host, resolve(host)).await,
         }
+    }
+
+    /// What a lookup says before the whole attempt is given up: the server is not to be blamed for a
+    /// name server that does not answer, which systems wait for as long as we do for all together.
+    async fn in_time(
+        &self,
+        host: &Target,
+        lookup: impl Future<Output = Result<Vec<SocketAddr>, (Failure, Retry)>>,
+    ) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
+        let found = timeout(self.timeout / 10 * 9, lookup).await;
+        found.unwrap_or_else(|_| Err(not_found(host, "no name server answers")))
     }
 
     /// Looks the invitation's servers up once and for all: no later attempt asks for a name. Servers
@@ -106,22 +117,23 @@ fn leave_out_unknown(invitation: &mut Invitation, known: &Known) {
 /// # Errors
 /// When its name has none.
 pub(crate) async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
-    let failed = |wrong: String| {
-        let failure = Failure::new(
-            format!("cannot find the server {server}"),
-            wrong,
-            "Check this machine's connection and DNS, and the name in the invitation",
-        );
-        (failure, Retry::Useful)
-    };
     let addresses: Vec<_> = match &server.host {
         Host::Ip(ip) => vec![SocketAddr::new(*ip, server.port)],
         Host::Name(name) => {
             let found = lookup_host((name.as_str(), server.port)).await;
-            in_turn(found.map_err(|error| failed(io_reason(&error)))?.collect())
+            in_turn(found.map_err(|error| not_found(server, &io_reason(&error)))?.collect())
         }
     };
-    if addresses.is_empty() { Err(failed("its name has no address".into())) } else { Ok(addresses) }
+    if addresses.is_empty() { Err(not_found(server, "its name has no address")) } else { Ok(addresses) }
+}
+
+fn not_found(server: &Target, wrong: &str) -> (Failure, Retry) {
+    let failure = Failure::new(
+        format!("cannot find the server {server}"),
+        wrong,
+        "Check this machine's connection and DNS, and the name in the invitation",
+    );
+    (failure, Retry::Useful)
 }
 
 /// The first few of `addresses`, of one family and the other in turn (RFC 8305 section 4): many of one
@@ -174,6 +186,18 @@ mod tests {
         assert_eq!(known, ["192.0.2.7:1", "192.0.2.1:4433"]);
         let found = options.addresses(&servers.server).await.map_err(|(failure, _)| failure);
         assert_eq!(found, Ok(vec!["192.0.2.1:4433".parse().unwrap()]));
+    }
+
+    /// As in a network whose name server is gone: the server may well be there.
+    #[tokio::test(start_paused = true)]
+    async fn of_a_name_that_nobody_answers_for_it_is_told_before_the_server_is_blamed() {
+        let servers = invitation(&["vps.example:4433"]);
+        let options = DialOptions::new(servers.clone(), Service::Proxy);
+        let waiting = options.in_time(&servers.server, std::future::pending());
+        let told = timeout(options.timeout, waiting).await.expect("the attempt is not over yet");
+        let (failure, retry) = told.unwrap_err();
+        assert!(failure.to_string().contains("no name server answers"), "{failure}");
+        assert_eq!(retry, Retry::Useful);
     }
 
     #[test]
