@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use rustix::io::Errno;
+
 /// Who can put it right, which decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
@@ -90,6 +92,22 @@ pub fn io_reason(error: &std::io::Error) -> String {
     }
 }
 
+/// What to do where an address cannot be listened on that `option` names.
+pub fn listen_advice(error: &std::io::Error, option: &str) -> String {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::AddrInUse => format!("Stop it or choose another address with {option}"),
+        ErrorKind::AddrNotAvailable => format!("Choose an address of this machine with {option}"),
+        ErrorKind::PermissionDenied => {
+            format!("Choose a port above 1023 with {option}, or give the program CAP_NET_BIND_SERVICE")
+        }
+        _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+            "Raise the limit of open files (`ulimit -n`)".into()
+        }
+        _ => format!("Choose another address with {option}"),
+    }
+}
+
 /// Why the directory `path` could not be made, in words: systems say of a file that is in its place
 /// that it exists already.
 pub fn directory_reason(path: &std::path::Path, error: &std::io::Error) -> String {
@@ -121,6 +139,17 @@ mod tests {
         assert!(!text.contains('\n'));
         assert_eq!(failure.exit_code(), 1);
         assert_eq!(Failure::usage("a", "b", "c").exit_code(), 2);
+    }
+
+    /// Only where another program has the address there is something to stop.
+    #[test]
+    fn what_to_do_about_an_address_follows_from_what_is_wrong_with_it() {
+        let advice = |error: Errno| listen_advice(&error.into(), "--listen");
+        assert_eq!(advice(Errno::ADDRINUSE), "Stop it or choose another address with --listen");
+        assert_eq!(advice(Errno::ADDRNOTAVAIL), "Choose an address of this machine with --listen");
+        assert!(advice(Errno::ACCESS).starts_with("Choose a port above 1023 with --listen"));
+        assert_eq!(advice(Errno::MFILE), "Raise the limit of open files (`ulimit -n`)");
+        assert_eq!(advice(Errno::AFNOSUPPORT), "Choose another address with --listen");
     }
 
     #[test]

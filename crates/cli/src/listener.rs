@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 
 use crate::{
     descriptors,
-    failure::{Failure, io_reason},
+    failure::{Failure, io_reason, listen_advice},
     socket_options,
 };
 
@@ -53,7 +53,7 @@ impl Listener {
             Failure::new(
                 format!("cannot listen on {address} for {what}"),
                 io_reason(&error),
-                format!("Stop it or choose another address with {option}"),
+                listen_advice(&error, option),
             )
         };
         let tcp = listen(address).map_err(failed)?;

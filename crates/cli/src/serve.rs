@@ -37,7 +37,7 @@ use tracing::debug;
 pub(crate) use self::statistics::Statistics;
 use self::{certificate::Certificate, files::Memory, hosts::Hosts, site::Site, tcp::Tcp};
 use crate::{
-    failure::{Failure, io_reason},
+    failure::{Failure, io_reason, listen_advice},
     protocol::CloseCode,
     transport::Choice,
 };
@@ -276,7 +276,7 @@ fn cannot_listen(address: SocketAddr, protocol: &str, error: &std::io::Error) ->
     Failure::new(
         format!("cannot listen on {protocol} {address}"),
         io_reason(error),
-        "Stop it or choose another address with --listen",
+        listen_advice(error, "--listen"),
     )
 }
 

@@ -51,7 +51,7 @@ use crate::{
     accounts::{AccountId, Accounts, Store},
     descriptors,
     destination::{DestinationPolicy, Destinations},
-    failure::{Failure, io_reason},
+    failure::{Failure, io_reason, listen_advice},
     identity::Identity,
     invitation::{Invitation, MAX_HOSTS},
     protocol::ALPN,
@@ -365,14 +365,8 @@ fn listen_with(
         .handshake_timeout(HELLO_TIMEOUT);
     let config = sized(config, clients);
     let endpoint = builder.server(config.clone()).reset_key(identity.reset_key.clone());
-    endpoint.build().map(|endpoint| (endpoint, config)).map_err(|error| {
-        let next = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "Stop it, or choose another port with --listen",
-            std::io::ErrorKind::PermissionDenied => "Choose a port above 1023 with --listen",
-            _ => "Choose an address of this machine with --listen",
-        };
-        Failure::new(&tried, io_reason(&error), next)
-    })
+    let built = endpoint.build().map(|endpoint| (endpoint, config));
+    built.map_err(|error| Failure::new(&tried, io_reason(&error), listen_advice(&error, "--listen")))
 }
 
 /// What sessions need, for tests of their parts.
