@@ -184,9 +184,13 @@ impl<'a> Keeper<'a> {
     fn tell_of_silence(&self, id: PathId) {
         // What is known to be gone was told already.
         if self.is_open(id) {
-            let others = if self.open.len() > 1 { "; the others carry its traffic" } else { "" };
+            let others = if self.another_answers(id) { "; the others carry its traffic" } else { "" };
             self.note(EventKind::Down, format_args!("path {} does not answer{others}", self.name(id)));
         }
+    }
+
+    fn another_answers(&self, id: PathId) -> bool {
+        self.open.values().any(|other| *other != id && !self.silences.is_silent(*other))
     }
 
     fn is_open(&self, id: PathId) -> bool {
@@ -210,6 +214,32 @@ mod tests {
     use super::*;
     use crate::association::tests::connected;
 
+    fn loopback() -> WantedPath {
+        WantedPath { interface: None, ip: [127, 0, 0, 1].into(), copy: 0 }
+    }
+
+    fn said(live: &Live) -> Vec<String> {
+        live.journal.newest(usize::MAX).into_iter().map(|entry| entry.text).collect()
+    }
+
+    /// As where the server is gone, or what all paths share.
+    #[tokio::test]
+    async fn of_paths_that_are_all_silent_none_carries_the_traffic_of_another() {
+        let (connection, _stream, _other) = connected().await;
+        tokio::time::pause();
+        let live = Live::new(true);
+        let mut keeper = Keeper::new(connection.clone(), loopback(), connection.remote_address(), &live);
+        let (one, other) = (keeper.open[&loopback()], PathId(7));
+        keeper.open.insert(WantedPath { copy: 1, ..loopback() }, other);
+        for (id, with_others) in [(one, true), (other, false)] {
+            keeper.silences.begin(id);
+            assert_eq!(keeper.silences.overdue().await, id);
+            keeper.tell_of_silence(id);
+            let told = said(&live).into_iter().find(|text| text.contains(&keeper.name(id))).unwrap();
+            assert_eq!(told.contains("the others carry its traffic"), with_others, "{told}");
+        }
+    }
+
     /// The interface went away, and a new path took the place of this one: nobody cares that the old
     /// one answers after all.
     #[tokio::test]
@@ -230,7 +260,7 @@ mod tests {
                 keeper.remove_unwanted(&[]);
             }
             keeper.tell(&PathUpdate::Event(PathEvent::Resumed(id)));
-            let said: Vec<_> = live.journal.newest(usize::MAX).into_iter().map(|entry| entry.text).collect();
+            let said = said(&live);
             assert_eq!(said.iter().any(|text| text.contains("answers again")), !is_gone, "{said:?}");
         }
     }

@@ -31,6 +31,11 @@ impl Silences {
         matches!(self.0.remove(&id), Some(Silence::Told))
     }
 
+    /// Whether the path is silent at the moment, told of or not.
+    pub(crate) fn is_silent(&self, id: PathId) -> bool {
+        self.0.contains_key(&id)
+    }
+
     /// Waits until a path has been silent for long enough, and tells of it once. Cancel safe.
     pub(crate) async fn overdue(&mut self) -> PathId {
         let waiting = self.0.iter().filter_map(|(id, silence)| match silence {
