@@ -1,6 +1,6 @@
 //! Keeps a connection's paths as they should be while interfaces come and go.
 
-use std::{collections::BTreeMap, fmt::Display, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, net::SocketAddr, slice, time::Duration};
 
 use mendpath::{Connection, OpenPathError, Path, PathEvent, PathId, PathUpdate};
 use tokio::{
@@ -13,7 +13,7 @@ use super::follow::follow;
 use crate::{
     backoff::Backoff,
     console::{mention, say},
-    interfaces::{PathSpec, WantedPath, usable_paths},
+    interfaces::{PathSpec, WantedPath, hindrance, local_addresses, usable_paths},
     status::{EventKind, Live, Silences},
 };
 
@@ -51,6 +51,7 @@ pub(crate) async fn keep_paths(
     live: &Live,
 ) {
     let mut keeper = Keeper::new(connection.clone(), first, server, live);
+    keeper.tell_of_missing(&specs);
     let mut following = std::pin::pin!(follow(&connection, live));
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -92,6 +93,17 @@ impl<'a> Keeper<'a> {
             under_way: Vec::new(),
             waiting: BTreeMap::new(),
             silences: Silences::default(),
+        }
+    }
+
+    /// Says which of what `--path` names is no path yet, and why: the name may be mistyped.
+    fn tell_of_missing(&self, specs: &[PathSpec]) {
+        let have = local_addresses().unwrap_or_default();
+        for spec in specs {
+            if usable_paths(slice::from_ref(spec), self.server).is_ok_and(|paths| paths.is_empty()) {
+                let why = hindrance(spec, &have, self.server);
+                self.note(EventKind::Down, format_args!("no path over {spec} yet: {why}"));
+            }
         }
     }
 
@@ -220,6 +232,15 @@ mod tests {
 
     fn said(live: &Live) -> Vec<String> {
         live.journal.newest(usize::MAX).into_iter().map(|entry| entry.text).collect()
+    }
+
+    #[tokio::test]
+    async fn what_was_asked_for_and_is_not_there_is_told() {
+        let (connection, _stream, _other) = connected().await;
+        let live = Live::new(true);
+        let keeper = Keeper::new(connection.clone(), loopback(), ([127, 0, 0, 1], 1).into(), &live);
+        keeper.tell_of_missing(&["127.0.0.1".parse().unwrap(), "wwan9".parse().unwrap()]);
+        assert_eq!(said(&live), ["no path over wwan9 yet: there is no interface wwan9 with an address"]);
     }
 
     /// As where the server is gone, or what all paths share.
