@@ -108,7 +108,7 @@ impl Files {
     /// are followed only on demand.
     ///
     /// # Errors
-    /// If it is no directory, or cannot be read.
+    /// If it is no directory, or what is in it cannot be looked up.
     pub(super) fn new(root: &Path, follow_symlinks: bool, memory: Arc<Memory>) -> std::io::Result<Self> {
         Ok(Self { root: Root::new(root, follow_symlinks)?, memory })
     }

@@ -73,7 +73,8 @@ impl Site {
             Content::Files { root, follow_symlinks } => {
                 let files = Files::new(root, *follow_symlinks, memory).map_err(|error| {
                     let tried = format!("cannot serve {}", root.display());
-                    Failure::new(tried, io_reason(&error), "Name a directory with --root")
+                    let next = "Name a directory that this user may enter with --root";
+                    Failure::new(tried, io_reason(&error), next)
                 })?;
                 Source::Files(files, Packer::default())
             }

@@ -28,12 +28,14 @@ impl Root {
     /// The directory at this path.
     ///
     /// # Errors
-    /// If it is no directory, or cannot be read.
+    /// If it is no directory, or what is in it cannot be looked up.
     pub(super) fn new(path: &Path, follow_symlinks: bool) -> Result<Self> {
         let path = path.canonicalize()?;
         if !path.is_dir() {
             return Err(ErrorKind::NotADirectory.into());
         }
+        // Where this user may not enter it each page would be missing, and nobody would hear why.
+        path.join(".").metadata()?;
         Ok(Self { path: path.into(), follow_symlinks })
     }
 
@@ -211,6 +213,23 @@ mod tests {
         std::fs::create_dir(&at).unwrap();
         std::fs::write(at.join("new"), "").unwrap();
         assert!(is_there(&root, "new").await && !is_there(&root, "old").await);
+    }
+
+    #[test]
+    fn a_directory_that_may_not_be_entered_is_no_root() {
+        use std::os::unix::fs::PermissionsExt as _;
+        if rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: root may enter every directory");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let may = |mode| {
+            std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        may(0o600);
+        assert_eq!(Root::new(root.path(), false).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        may(0o100);
+        assert!(Root::new(root.path(), false).is_ok(), "nobody asks what is in it");
+        may(0o700);
     }
 
     #[test]
