@@ -186,7 +186,7 @@ fn follow(order: &str, feed: &Feed) -> serde_json::Value {
         let order: Order = serde_json::from_str(order).map_err(|error| error.to_string())?;
         let paths: Vec<String> = live.path_names().values().cloned().collect();
         let concerned = live.wishes.order(&order, &paths)?;
-        let text = format!("{}: {:?}, by order of the user", order.names.join(", "), order.change);
+        let text = format!("{}: {}, by order of the user", order.names.join(", "), order.change);
         live.journal.note(EventKind::Changed, text);
         feed.outdate();
         Ok::<_, String>(concerned)

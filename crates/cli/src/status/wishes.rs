@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -33,6 +34,21 @@ pub enum Change {
     Prefer,
     /// At most so many bits per second in each direction.
     Cap(Option<u64>),
+}
+
+/// What the path is after it, in words.
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pause => f.write_str("paused"),
+            Self::Resume => f.write_str("like any other again"),
+            Self::Backup => f.write_str("a backup"),
+            Self::Metered => f.write_str("metered"),
+            Self::Prefer => f.write_str("preferred"),
+            Self::Cap(Some(rate)) => write!(f, "capped at {}", BitRate(*rate)),
+            Self::Cap(None) => f.write_str("no longer capped"),
+        }
+    }
 }
 
 /// An order to change something, as it comes through the socket or from the options.
@@ -248,6 +264,14 @@ mod tests {
 
     const FREE: (PathUse, PathStatus, Option<u64>) = (PathUse::Regular, PathStatus::Available, None);
     const LAST: (PathUse, PathStatus, Option<u64>) = (PathUse::Regular, PathStatus::Backup, None);
+
+    /// Whoever looks at the events has not read the source.
+    #[test]
+    fn what_was_ordered_is_told_in_words() {
+        let changes = [Change::Pause, Change::Cap(Some(5_000_000)), Change::Cap(None)];
+        let words = changes.map(|change| change.to_string());
+        assert_eq!(words, ["paused", "capped at 5.00 Mbit/s", "no longer capped"]);
+    }
 
     #[test]
     fn names_are_interfaces_addresses_or_whole() {
