@@ -145,7 +145,24 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn show(text: &str) -> Result<bool, Failure> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    let result = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written(result)
+}
+
+/// Prints what a command line gets that is not run: what is wrong with it, or the help that it asks for.
+/// Returns the exit code.
+///
+/// # Errors
+/// When the help cannot be written.
+pub fn answer(error: &clap::Error) -> Result<u8, Failure> {
+    use std::io::Write as _;
+    let result = error.print().and_then(|()| std::io::stdout().flush());
+    if error.use_stderr() { Ok(2) } else { written(result).map(|_| 0) }
+}
+
+/// Whether somebody still reads stdout, after writing to it.
+fn written(result: std::io::Result<()>) -> Result<bool, Failure> {
+    match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => {

@@ -6,6 +6,7 @@ use mendpath_cli::{
     commands,
     config::{Source, Unreadable},
     console,
+    failure::Failure,
 };
 
 /// Gives memory back once a burst of traffic is over; the system's allocator keeps what the busiest
@@ -21,11 +22,10 @@ fn main() -> ExitCode {
     }
     let (cli, reload) = match Source::process().read() {
         Ok(read) => read,
-        Err(Unreadable::CommandLine(error)) => error.exit(),
-        Err(Unreadable::Configuration(failure)) => {
-            console::say(format_args!("error: {failure}"));
-            return ExitCode::from(failure.exit_code());
+        Err(Unreadable::CommandLine(error)) => {
+            return console::answer(&error).map_or_else(|failure| fail(&failure), ExitCode::from);
         }
+        Err(Unreadable::Configuration(failure)) => return fail(&failure),
     };
     console::init_logs(cli.verbose, cli.log_format);
     let runtime = match commands::threads(&cli.command).enable_all().build() {
@@ -47,4 +47,10 @@ fn main() -> ExitCode {
     };
     end(runtime);
     ExitCode::from(code)
+}
+
+/// Tells of a failure before anything was begun.
+fn fail(failure: &Failure) -> ExitCode {
+    console::say(format_args!("error: {failure}"));
+    ExitCode::from(failure.exit_code())
 }

@@ -370,7 +370,9 @@ fn a_full_disk_is_an_error() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_disk_is_an_error_whatever_is_printed() {
-    for args in [&["config", "template", "server"][..], &["paths"], &["completions", "bash"]] {
+    let help = [&["--help"][..], &["--version"], &["client", "--help"]];
+    let results = [&["config", "template", "server"][..], &["paths"], &["completions", "bash"]];
+    for args in help.into_iter().chain(results) {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
         let output = command.args(args).stdout(full).output().unwrap();
