@@ -206,10 +206,15 @@ fn parse_network(text: &str) -> Result<Limit<IpNet>, String> {
     if text == "any" {
         return Ok(Limit::None);
     }
+    network(text).map(Limit::At).map_err(|error| format!("{error}, nor `any`"))
+}
+
+/// A network, or a single address as the network that has no other.
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
     let address = || text.parse().map(|ip: std::net::IpAddr| IpNet::from(ip));
     let network = text.parse().or_else(|_| address());
-    network.map(|network: IpNet| Limit::At(network.trunc())).map_err(|_| {
-        format!("`{text}` is neither a network (192.0.2.0/24, 2001:db8::/32), nor an address, nor `any`")
+    network.map(|network: IpNet| network.trunc()).map_err(|_| {
+        format!("`{text}` is neither a network (192.0.2.0/24, 2001:db8::/32), nor an address")
     })
 }
 

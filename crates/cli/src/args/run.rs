@@ -5,7 +5,7 @@ use std::{ffi::OsString, net::IpAddr, path::PathBuf};
 use clap::Args;
 use ipnet::IpNet;
 
-use super::{DialArgs, SessionArgs};
+use super::{DialArgs, SessionArgs, invite::network};
 use crate::tun::{Carriage, Coding};
 
 /// What `run` and `tunnel` have in common.
@@ -64,12 +64,13 @@ pub struct TunnelArgs {
     /// Read options from the table `tunnel` of this file [default: the variable MENDPATH_CONFIG].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Send this network through the tunnel, also where there is a nearer route; several times for
-    /// several [default: everything but networks that this machine is in or has a route to].
-    #[arg(long = "route", value_name = "CIDR")]
+    /// Send this network, or address, through the tunnel, also where there is a nearer route; several
+    /// times for several [default: everything but networks that this machine is in or has a route
+    /// to].
+    #[arg(long = "route", value_name = "CIDR", value_parser = network)]
     pub routes: Vec<IpNet>,
-    /// Leave this network out of the tunnel; several times for several.
-    #[arg(long = "exclude", value_name = "CIDR")]
+    /// Leave this network, or address, out of the tunnel; several times for several.
+    #[arg(long = "exclude", value_name = "CIDR", value_parser = network)]
     pub excludes: Vec<IpNet>,
     /// Make the device and its addresses only; routes and name servers are your own business.
     #[arg(long, conflicts_with_all = ["routes", "excludes", "kill_switch"])]
@@ -81,4 +82,21 @@ pub struct TunnelArgs {
     /// Only take off the kill switch that a killed program left behind; refused while a tunnel runs.
     #[arg(long, conflicts_with_all = ["invitation", "kill_switch"])]
     pub remove_kill_switch: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn a_single_address_may_be_left_out_of_the_tunnel() {
+        let parse = |network| Cli::try_parse_from(["mendpath", "tunnel", "x", "--exclude", network]);
+        let Command::Tunnel(args) = parse("198.51.100.7").unwrap().command else { panic!("it is a tunnel") };
+        assert_eq!(args.excludes, ["198.51.100.7/32".parse::<IpNet>().unwrap()]);
+        let error = parse("198.51.100.0/33").unwrap_err().to_string();
+        assert!(error.contains("`198.51.100.0/33` is neither a network"), "{error}");
+    }
 }
