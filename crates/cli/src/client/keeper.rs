@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Display, net::SocketAddr, slice, time::Duration};
 
-use mendpath::{Connection, OpenPathError, Path, PathEvent, PathId, PathUpdate};
+use mendpath::{Connection, OpenPathError, Path, PathEvent, PathId, PathUpdate, PathUse};
 use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval},
@@ -125,8 +125,12 @@ impl<'a> Keeper<'a> {
     fn remove_unwanted(&mut self, wanted: &[WantedPath]) {
         let gone: Vec<_> = self.open.keys().filter(|path| !wanted.contains(path)).cloned().collect();
         for path in gone {
-            self.note(EventKind::Down, format_args!("path {path} is gone"));
             self.stale.extend(self.open.remove(&path));
+            let paused = match !self.open.is_empty() && self.free().is_empty() {
+                true => "; what is left is paused: `mendpath path resume` lets data over it",
+                false => "",
+            };
+            self.note(EventKind::Down, format_args!("path {path} is gone{paused}"));
         }
         self.waiting.retain(|path, _| wanted.contains(path));
         self.stale.retain(|id| self.connection.path(*id).is_some_and(|path| path.close().is_err()));
@@ -202,7 +206,14 @@ impl<'a> Keeper<'a> {
     }
 
     fn another_answers(&self, id: PathId) -> bool {
-        self.open.values().any(|other| *other != id && !self.silences.is_silent(*other))
+        self.free().into_iter().any(|other| other != id && !self.silences.is_silent(other))
+    }
+
+    /// The open paths that are not paused.
+    fn free(&self) -> Vec<PathId> {
+        let terms = self.live.wishes.terms(&self.live.path_names());
+        let paused = |id: &PathId| terms.get(id).is_some_and(|terms| terms.limits.carries == PathUse::Paused);
+        self.open.values().filter(|id| !paused(*id)).copied().collect()
     }
 
     fn is_open(&self, id: PathId) -> bool {
@@ -224,7 +235,10 @@ impl<'a> Keeper<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::association::tests::connected;
+    use crate::{
+        association::tests::connected,
+        status::{Change, Order},
+    };
 
     fn loopback() -> WantedPath {
         WantedPath { interface: None, ip: [127, 0, 0, 1].into(), copy: 0 }
@@ -232,6 +246,28 @@ mod tests {
 
     fn said(live: &Live) -> Vec<String> {
         live.journal.newest(usize::MAX).into_iter().map(|entry| entry.text).collect()
+    }
+
+    /// Else nothing comes any more, and nobody knows why.
+    #[tokio::test]
+    async fn that_only_paused_paths_are_left_is_told() {
+        let (connection, _stream, _other) = connected().await;
+        for is_paused in [false, true] {
+            let live = Live::new(true);
+            let mut keeper = Keeper::new(connection.clone(), loopback(), ([127, 0, 0, 1], 1).into(), &live);
+            let second = WantedPath { copy: 1, ..loopback() };
+            keeper.open.insert(second.clone(), PathId(7));
+            live.path_names().insert(PathId(7), second.to_string());
+            if is_paused {
+                let order = Order { names: vec![second.to_string()], change: Change::Pause };
+                let paths: Vec<String> = live.path_names().values().cloned().collect();
+                live.wishes.order(&order, &paths).unwrap();
+            }
+            keeper.remove_unwanted(&[second]);
+            let told = said(&live);
+            let complains = told.iter().any(|text| text.contains("what is left is paused"));
+            assert_eq!(complains, is_paused, "{told:?}");
+        }
     }
 
     #[tokio::test]
