@@ -110,11 +110,13 @@ fn paths(session: &Session) -> Vec<PathRow> {
 fn snapshot(uplink: &Uplink, servers: &[String]) -> Snapshot {
     let session = uplink.now();
     let stats = session.as_ref().map(|session| session.connection.stats());
+    // Those before stay made while there is no connection.
+    let reconnects = uplink.live().past().reconnects;
     let role = ClientRow {
         server: session.as_ref().map_or_else(|| servers[0].clone(), |session| session.host.to_string()),
         servers: servers.to_vec(),
         connected: session.is_some(),
-        reconnects: session.as_ref().map_or(0, |session| session.reconnects),
+        reconnects,
         recovery: stats.as_ref().map(|stats| stats.recovery.clone()).unwrap_or_default(),
     };
     let saved = session.as_ref().zip(stats.as_ref()).map(|(session, stats)| {
@@ -198,5 +200,20 @@ impl StatsRow {
             tun: None,
             counters: stats.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_were_made_again_are_counted_while_there_is_none() {
+        let uplink = Uplink::without_server();
+        uplink.live().past().reconnects = 2;
+        let Role::Client(row) = snapshot(&uplink, &["vps.example:4433".into()]).role else {
+            panic!("it is a client");
+        };
+        assert_eq!((row.connected, row.reconnects), (false, 2));
     }
 }

@@ -52,13 +52,16 @@ fn head(out: &mut String, now: &Snapshot) {
             let state = if row.connected { "connected" } else { "no connection" };
             writeln!(
                 out,
-                "client of {}{}: {state}\n  recovery {}, {} reconnects, up for {up}, version {}",
+                "client of {}{}: {state}\n  {}{} reconnects, up for {up}, version {}",
                 row.server,
                 match row.servers.len() {
                     0 | 1 => String::new(),
                     all => format!(" (one of {all} servers)"),
                 },
-                row.recovery,
+                match row.recovery.as_str() {
+                    "" => String::new(),
+                    scheme => format!("recovery {scheme}, "),
+                },
                 row.reconnects,
                 now.version
             )
@@ -275,7 +278,7 @@ mod tests {
         now.unix_ms = before.unix_ms + 1_000;
         let text = screen(&now, &[before]);
         for part in [
-            "client of vps.example:4433 (one of 2 servers): connected",
+            "client of vps.example:4433 (one of 2 servers): connected\n  recovery auto, 1 reconnects, up for",
             "delay saved 2 s (estimated",
             "path 0 wwan0 (10.0.0.2)",
             "does not answer, round trip",
@@ -289,5 +292,9 @@ mod tests {
         }
         assert!(!text.contains('\u{1b}'), "what peers say does not reach the terminal as it is");
         assert!(!screen(&now, &[]).contains("now "));
+        let Role::Client(row) = &mut now.role else { panic!("it is a client") };
+        (row.connected, row.recovery) = (false, String::new());
+        let text = screen(&now, &[]);
+        assert!(text.contains("no connection\n  1 reconnects, up for"), "{text}");
     }
 }
