@@ -12,7 +12,7 @@ use rustix::{
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
     io::Errno,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::io::{Interest, unix::AsyncFd};
 use tracing::debug;
 use tun_rs::{DeviceBuilder, SyncDevice, VIRTIO_NET_HDR_LEN};
 
@@ -20,6 +20,10 @@ pub(crate) use self::batch::{Intake, Outbox};
 
 /// What stands before a packet that the kernel need do nothing about.
 const PLAIN: [u8; VIRTIO_NET_HDR_LEN] = [0; VIRTIO_NET_HDR_LEN];
+
+/// What wakes a reader: that there is something to read, or an error and nothing else, which is how the
+/// kernel tells that somebody has removed the device.
+const NEWS: Interest = Interest::READABLE.add(Interest::ERROR);
 
 /// A TUN device that was made.
 pub(crate) enum NewDevice {
@@ -101,11 +105,11 @@ impl Device {
         loop {
             let read = match &self.file {
                 File::Packets(device) => {
-                    let mut ready = device.readable().await?;
+                    let mut ready = device.ready(NEWS).await?;
                     ready.try_io(|device| intake.read_packet(device.get_ref()))
                 }
                 File::Segments(device) => {
-                    let mut ready = device.readable().await?;
+                    let mut ready = device.ready(NEWS).await?;
                     ready.try_io(|device| intake.read_segments(device.get_ref()))
                 }
             };
@@ -113,6 +117,9 @@ impl Device {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) if error.raw_os_error().is_none() => {
                     debug!(%error, "segments that cannot be told apart");
+                }
+                Ok(Err(error)) if error.raw_os_error() == Some(Errno::BADFD.raw_os_error()) => {
+                    return Err(io::Error::new(io::ErrorKind::NotConnected, "somebody has removed it"));
                 }
                 Ok(Err(error)) => return Err(error),
                 Err(_would_block) => {}

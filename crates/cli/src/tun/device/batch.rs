@@ -149,6 +149,17 @@ mod tests {
         (Device::new(NewDevice::from(OwnedFd::from(device))).unwrap(), other)
     }
 
+    /// A pipe's end to write to stands for it: it has nothing to read either, and wakes with an error.
+    #[tokio::test]
+    async fn a_device_that_is_taken_away_is_noticed() {
+        let (reader, writer) = io::pipe().unwrap();
+        let device = Device::new(NewDevice::from(OwnedFd::from(writer))).unwrap();
+        drop(reader);
+        let mut intake = device.intake();
+        let read = tokio::time::timeout(std::time::Duration::from_secs(20), device.read(&mut intake));
+        read.await.expect("it is noticed").unwrap_err();
+    }
+
     #[tokio::test]
     async fn packets_stay_apart() {
         let (device, other) = device();
