@@ -351,8 +351,7 @@ pub struct ServerArgs {
 }
 
 fn parse_advertise(text: &str) -> Result<Advertise, String> {
-    let host = |_| text.parse().map(Advertise::Host);
-    text.parse().map(Advertise::Target).or_else(host).map_err(|error: TargetError| error.to_string())
+    text.parse().map_err(|error: TargetError| error.to_string())
 }
 
 fn parse_name_server(text: &str) -> Result<SocketAddr, String> {

@@ -1,13 +1,30 @@
 //! The address that an invitation names.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    str::FromStr,
+};
 
 use super::Advertise;
 use crate::{
     console::say,
     destination::{self, DestinationPolicy},
-    target::{Host, Target},
+    target::{Host, Target, TargetError},
 };
+
+impl FromStr for Advertise {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(target) => Ok(Self::Target(target)),
+            Err(TargetError::NoPort(_)) => text.parse().map(Self::Host),
+            // An address of IPv6 has colons of its own.
+            Err(_) if text.starts_with('[') && text.ends_with(']') => text.parse().map(Self::Host),
+            Err(error) => Err(error),
+        }
+    }
+}
 
 /// Where clients reach a server that listens on `listening`: what the operator says, else that
 /// address, else, when it stands for every address, the one from which this machine reaches the
@@ -55,6 +72,21 @@ mod tests {
         let target = Advertise::Target("vps.example:443".parse().unwrap());
         assert_eq!(advertised(Some(&target), listening).to_string(), "vps.example:443");
         assert_eq!(advertised(None, "192.0.2.8:1".parse().unwrap()).to_string(), "192.0.2.8:1");
+    }
+
+    #[test]
+    fn a_port_may_be_left_out_and_not_be_wrong() {
+        for text in ["vps.example", "192.0.2.7", "[2001:db8::1]"] {
+            assert_eq!(text.parse::<Advertise>(), Ok(Advertise::Host(text.parse().unwrap())));
+        }
+        for text in ["vps.example:443", "192.0.2.7:443", "[2001:db8::1]:443"] {
+            assert_eq!(text.parse::<Advertise>(), Ok(Advertise::Target(text.parse().unwrap())));
+        }
+        for text in ["vps.example:99999", "192.0.2.7:0", "vps.example:"] {
+            let error = text.parse::<Advertise>().unwrap_err().to_string();
+            assert!(error.contains("is not a port: use a number"), "{text}: {error}");
+        }
+        assert!("2001:db8::1".parse::<Advertise>().unwrap_err().to_string().contains("in brackets"));
     }
 
     #[test]
