@@ -83,8 +83,8 @@ async fn of_server(args: DoctorArgs) -> Result<Vec<Finding>, Box<Finding>> {
     let Command::Server(options) = options.command else { unreachable!("it was asked for") };
     let ServerArgs { listen, advertise, state, allow_private, dns, .. } = options;
     let state = state_dir(state).map_err(|failure| Box::new(problem("state", &failure)))?;
-    let advertise = args.advertise.map_or(advertise, |place| vec![place]);
-    let options = server::Options { listen, advertise, state, allow_private, dns };
+    let named = args.advertise;
+    let options = server::Options { listen, named, advertise, state, allow_private, dns };
     let running: Vec<Running> = status::snapshots().await.into_iter().filter_map(running).collect();
     findings.extend(server::examine(&options, &running).await);
     Ok(findings)

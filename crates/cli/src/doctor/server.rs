@@ -21,6 +21,8 @@ use crate::{
 /// What the server's options say.
 pub(crate) struct Options {
     pub(crate) listen: SocketAddr,
+    /// What whoever asks wants to know about.
+    pub(crate) named: Option<Advertise>,
     pub(crate) advertise: Vec<Advertise>,
     pub(crate) state: PathBuf,
     pub(crate) allow_private: bool,
@@ -63,8 +65,12 @@ fn state(dir: &Path) -> Finding {
     }
 }
 
-/// What invitations name: what the accounts' do, what the options say, or where the server listens.
+/// What was asked about, or what invitations name: what the accounts' do, what the options say, or where
+/// the server listens.
 fn places_of(options: &Options, of_accounts: Vec<Target>, listening: SocketAddr) -> Vec<Target> {
+    if options.named.is_some() {
+        return vec![advertised(options.named.as_ref(), listening)];
+    }
     if !of_accounts.is_empty() {
         return of_accounts;
     }
@@ -288,6 +294,27 @@ mod tests {
         );
         let private = judge("192.168.7.7:4433", "192.168.7.7");
         assert!(private.found.contains("a private address, which only this network reaches"), "{private:?}");
+    }
+
+    /// A name is tried before the server is started with it, and invitations have it.
+    #[test]
+    fn what_is_asked_about_counts_before_what_invitations_name() {
+        let places = |named: Option<&str>, of_accounts: &[&str]| -> Vec<String> {
+            let listen = ([0, 0, 0, 0], 4433).into();
+            let options = Options {
+                listen,
+                named: named.map(|place| place.parse().unwrap()),
+                advertise: vec!["b.example".parse().unwrap()],
+                state: PathBuf::new(),
+                allow_private: false,
+                dns: Vec::new(),
+            };
+            let of_accounts = of_accounts.iter().map(|place| place.parse().unwrap()).collect();
+            places_of(&options, of_accounts, listen).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(places(Some("c.example"), &["a.example:1"]), ["c.example:4433"]);
+        assert_eq!(places(None, &["a.example:1"]), ["a.example:1"]);
+        assert_eq!(places(None, &[]), ["b.example:4433"]);
     }
 
     #[test]
