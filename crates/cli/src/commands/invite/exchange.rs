@@ -77,7 +77,7 @@ impl Office {
     }
 }
 
-/// Every line as an account.
+/// Every line as an account, of which a server has one at least.
 fn read(from: impl Read) -> Result<Vec<Record>, String> {
     let lines = BufReader::new(from.take(MAX_LIST)).lines();
     let read = lines.zip(1..).map(|(line, number): (_, usize)| {
@@ -85,7 +85,8 @@ fn read(from: impl Read) -> Result<Vec<Record>, String> {
         let line: Line = serde_json::from_str(&line).map_err(|error| format!("line {number}: {error}"))?;
         Record::try_from(line).map_err(|why| format!("line {number}: {why}"))
     });
-    read.collect()
+    let records = read.collect::<Result<Vec<_>, String>>()?;
+    if records.is_empty() { Err("there is no account in it".into()) } else { Ok(records) }
 }
 
 impl From<&Record> for Line {
@@ -171,6 +172,7 @@ mod tests {
     fn mistakes_are_told_with_their_line() {
         let good = r#"{"id":"AAAAAAAAAAAAAAAAAAAAAA","name":"a","created_ms":1}"#;
         assert_eq!(read(good.as_bytes()).unwrap().len(), 1);
+        assert_eq!(read("".as_bytes()).unwrap_err(), "there is no account in it");
         let error = |line: String| read(format!("{good}\n{line}").as_bytes()).unwrap_err();
         assert!(error("mendpath://".into()).starts_with("line 2: expected value"));
         assert!(error(good.replace("AAAA\"", "A\"")).contains("16 bytes of base64url"));
