@@ -213,9 +213,9 @@ fn parse_network(text: &str) -> Result<Limit<IpNet>, String> {
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     let address = || text.parse().map(|ip: std::net::IpAddr| IpNet::from(ip));
     let network = text.parse().or_else(|_| address());
-    network.map(|network: IpNet| network.trunc()).map_err(|_| {
-        format!("`{text}` is neither a network (192.0.2.0/24, 2001:db8::/32), nor an address")
-    })
+    network
+        .map(|network: IpNet| network.trunc())
+        .map_err(|_| format!("`{text}` is neither a network (192.0.2.0/24, 2001:db8::/32), nor an address"))
 }
 
 #[cfg(test)]
