@@ -213,7 +213,7 @@ impl Checks {
         let is_free = self.overheard.take_free();
         let result = self.shape(transmit, bytes, asked, after.len()).and_then(|datagrams| {
             self.liveness.on_transmit(now, datagrams)?;
-            self.window.on_transmit(is_free, before, after, connection.is_handshaking())?;
+            self.window.on_transmit(is_free || connection.is_handshaking(), before, after)?;
             self.books.on_transmit(before, after, connection)?;
             self.accounts.on_transmit(transmit, before, after)?;
             abandoned::check(before, after, connection.is_closed())?;

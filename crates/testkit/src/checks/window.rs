@@ -27,13 +27,12 @@ impl Window {
         }
     }
 
-    /// `is_free` says whether what left validates a path, or is the handshake's.
+    /// `is_free` says whether what left validates a path or is the handshake's, or that this goes on.
     pub(super) fn on_transmit(
         &mut self,
         is_free: bool,
         before: &[PathStats],
         after: &[PathStats],
-        handshaking: bool,
     ) -> Result<(), Broken> {
         for path in after.iter().filter(|p| p.in_flight > p.window) {
             let Some(earlier) = before.iter().find(|p| p.id == path.id) else { continue };
@@ -53,7 +52,7 @@ impl Window {
             {
                 return over("recovery");
             }
-            if handshaking || is_free {
+            if is_free {
                 continue;
             }
             let probes = self.probes.entry(path.id).or_default();
@@ -88,7 +87,7 @@ mod tests {
             suspected[1].pto_count += 1;
             window.on_timeout(&before, &suspected);
         }
-        window.on_transmit(is_free, &before, &after, false)
+        window.on_transmit(is_free, &before, &after)
     }
 
     #[test]
