@@ -25,6 +25,10 @@ const PLAIN: [u8; VIRTIO_NET_HDR_LEN] = [0; VIRTIO_NET_HDR_LEN];
 /// kernel tells that somebody has removed the device.
 const NEWS: Interest = Interest::READABLE.add(Interest::ERROR);
 
+fn removed() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "somebody has removed it")
+}
+
 /// A TUN device that was made.
 pub(crate) enum NewDevice {
     /// Of which each read and each write is one IP packet.
@@ -103,14 +107,14 @@ impl Device {
     /// When the device is gone.
     pub(crate) async fn read(&self, intake: &mut Intake) -> io::Result<()> {
         loop {
-            let read = match &self.file {
+            let (news, read) = match &self.file {
                 File::Packets(device) => {
                     let mut ready = device.ready(NEWS).await?;
-                    ready.try_io(|device| intake.read_packet(device.get_ref()))
+                    (ready.ready(), ready.try_io(|device| intake.read_packet(device.get_ref())))
                 }
                 File::Segments(device) => {
                     let mut ready = device.ready(NEWS).await?;
-                    ready.try_io(|device| intake.read_segments(device.get_ref()))
+                    (ready.ready(), ready.try_io(|device| intake.read_segments(device.get_ref())))
                 }
             };
             match read {
@@ -119,9 +123,11 @@ impl Device {
                     debug!(%error, "segments that cannot be told apart");
                 }
                 Ok(Err(error)) if error.raw_os_error() == Some(Errno::BADFD.raw_os_error()) => {
-                    return Err(io::Error::new(io::ErrorKind::NotConnected, "somebody has removed it"));
+                    return Err(removed());
                 }
                 Ok(Err(error)) => return Err(error),
+                // Waiters are woken a moment before reads fail, and not again.
+                Err(_would_block) if news.is_error() => return Err(removed()),
                 Err(_would_block) => {}
             }
         }

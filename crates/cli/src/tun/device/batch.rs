@@ -136,7 +136,13 @@ impl ExpandBuffer for Gathered {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixDatagram;
+    use std::{
+        net::{Ipv4Addr, UdpSocket},
+        os::unix::net::UnixDatagram,
+        time::Duration,
+    };
+
+    use tokio::time::timeout;
 
     use super::{
         super::{Device, NewDevice},
@@ -156,8 +162,25 @@ mod tests {
         let device = Device::new(NewDevice::from(OwnedFd::from(writer))).unwrap();
         drop(reader);
         let mut intake = device.intake();
-        let read = tokio::time::timeout(std::time::Duration::from_secs(20), device.read(&mut intake));
+        let read = timeout(Duration::from_secs(20), device.read(&mut intake));
         read.await.expect("it is noticed").unwrap_err();
+    }
+
+    /// As for who reads between the kernel's word and the removal. A socket whose datagram was refused
+    /// stands for it: one read takes the reason, and the next finds nothing.
+    #[tokio::test]
+    async fn a_device_with_an_error_and_nothing_to_read_is_taken_away() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        // Nobody listens there.
+        socket.connect((Ipv4Addr::LOCALHOST, 1)).unwrap();
+        socket.send(b"x").unwrap();
+        let device = Device::new(NewDevice::from(OwnedFd::from(socket))).unwrap();
+        let mut intake = device.intake();
+        for reason in [io::ErrorKind::ConnectionRefused, io::ErrorKind::NotConnected] {
+            let read = timeout(Duration::from_secs(20), device.read(&mut intake));
+            let error = read.await.expect("it is noticed").unwrap_err();
+            assert_eq!(error.kind(), reason);
+        }
     }
 
     #[tokio::test]
