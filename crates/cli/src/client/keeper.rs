@@ -213,7 +213,7 @@ impl<'a> Keeper<'a> {
     fn free(&self) -> Vec<PathId> {
         let terms = self.live.wishes.terms(&self.live.path_names());
         let paused = |id: &PathId| terms.get(id).is_some_and(|terms| terms.limits.carries == PathUse::Paused);
-        self.open.values().filter(|id| !paused(*id)).copied().collect()
+        self.open.values().filter(|id| !paused(id)).copied().collect()
     }
 
     fn is_open(&self, id: PathId) -> bool {
