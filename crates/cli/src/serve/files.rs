@@ -137,9 +137,14 @@ impl Files {
     fn carry(&self, shown: &Shown, fields: &HeaderMap) -> Response<FileBody> {
         let response = shown.answer(fields);
         let is_whole = response.status() == StatusCode::OK;
-        let Some(text) = shown.text().filter(|_| is_whole && takes_gzip(fields)) else { return response };
-        let packed = self.memory.pack(&text.name, text.state, Instant::now(), || pack_all(&text.bytes));
-        packed.map_or(response, |packed| shown.carry_packed(packed))
+        match shown.text() {
+            Some(text) if is_whole && takes_gzip(fields) => {
+                let packed =
+                    self.memory.pack(&text.name, text.state, Instant::now(), || pack_all(&text.bytes));
+                packed.map_or(response, |packed| shown.carry_packed(packed))
+            }
+            _ => response,
+        }
     }
 
     /// What answers a request for this path.

@@ -42,7 +42,7 @@ pub(crate) struct Control {
 pub(crate) fn places() -> Vec<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     // On macOS it is of the user alone, and there is no other such place.
-    let temporary = absolute("TMPDIR").filter(|_| cfg!(target_vendor = "apple"));
+    let temporary = if cfg!(target_vendor = "apple") { absolute("TMPDIR") } else { None };
     let of_user = absolute("XDG_RUNTIME_DIR").or(temporary).map(|dir| dir.join("mendpath"));
     let mut places: Vec<PathBuf> = absolute("RUNTIME_DIRECTORY").into_iter().chain(of_user).collect();
     let system = of_system(["/run", "/var/run"]);
