@@ -20,8 +20,8 @@ use mendpath::{ConnectionError, StoppedError, StreamId, VarInt};
 use crate::{
     BidiStream, RecvStream, SendStream, error,
     response::Beside,
-    settings::FieldSectionLimit,
-    stream::{Critical, Origin, Shared, StreamKind},
+    settings::{FieldSectionLimit, Shared},
+    stream::{Critical, Origin, StreamKind},
 };
 
 /// A connection for `h3::server` and `h3::client`, which open, accept and close through it.

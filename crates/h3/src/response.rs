@@ -8,7 +8,7 @@ use std::sync::{
 use bytes::Bytes;
 use http::response::Parts;
 
-use crate::{fields, stream::Shared};
+use crate::{fields, settings::Shared};
 
 /// What both a server and the stream of a response know.
 #[derive(Debug)]

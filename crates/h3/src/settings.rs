@@ -1,8 +1,18 @@
-//! What the peer's SETTINGS say, as far as `h3` keeps it to itself.
+//! What the streams of a connection have in common, and what the peer's SETTINGS say, as far as `h3` keeps
+//! it to itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use h3::proto::frame::{Frame, FrameError, SettingId};
+
+/// What the streams of a connection have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// What is closed for a frame that is malformed.
+    pub(crate) connection: mendpath::Connection,
+    /// What the peer's control stream says.
+    pub(crate) limit: FieldSectionLimit,
+}
 
 /// The largest field section that the peer takes, in bytes (RFC 9114 section 4.2.2): any until it says
 /// otherwise.

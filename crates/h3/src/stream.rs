@@ -18,7 +18,7 @@ use crate::{
     error,
     guard::{Broken, FrameGuard, Number},
     response::Beside,
-    settings::{FieldSectionLimit, FirstFrame},
+    settings::{FirstFrame, Shared},
 };
 
 /// The type of the control stream (RFC 9114 section 6.2.1).
@@ -33,15 +33,6 @@ pub(crate) struct StreamKind {
     /// The longest frame that is held, in bytes.
     pub(crate) max_frame: u64,
     pub(crate) shared: Arc<Shared>,
-}
-
-/// What the streams of a connection have in common.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    /// What is closed for a frame that is malformed.
-    pub(crate) connection: mendpath::Connection,
-    /// What the peer's control stream says.
-    pub(crate) limit: FieldSectionLimit,
 }
 
 /// Who opened a stream.

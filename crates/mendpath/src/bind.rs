@@ -39,6 +39,17 @@ pub(crate) fn bind_path(options: &PathOptions, remote: SocketAddr) -> Result<Udp
     bind_on(local, options.interface.as_deref()).map_err(|source| BindError::Io { local, source })
 }
 
+impl PathOptions {
+    /// Binds a socket as such a path to `remote` would have it, for who tries the way without a
+    /// connection. It does not block.
+    ///
+    /// # Errors
+    /// If the interface or address cannot be used.
+    pub fn bind(&self, remote: SocketAddr) -> Result<UdpSocket, BindError> {
+        bind_path(self, canonical(remote))
+    }
+}
+
 fn any(remote: SocketAddr) -> IpAddr {
     if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
@@ -155,6 +166,16 @@ mod tests {
         let loopback = interfaces.find(|interface| interface.is_loopback()).unwrap();
         assert_eq!(interface_index(&loopback.name).unwrap().get(), loopback.index.unwrap());
         assert_eq!(interface_index("no-such-if0").unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_socket_is_bound_as_for_a_path() {
+        let (here, remote): (IpAddr, SocketAddr) = ([127, 0, 0, 1].into(), ([127, 0, 0, 1], 9).into());
+        let socket = PathOptions::new().local_ip(here).bind(remote).unwrap();
+        assert_eq!(socket.local_addr().unwrap().ip(), here);
+        assert_eq!(socket.recv(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        let gone = PathOptions::new().interface("no-such-if0").bind(remote);
+        assert!(matches!(gone, Err(BindError::NoSuchInterface { .. })));
     }
 
     #[test]

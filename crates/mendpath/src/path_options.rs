@@ -1,13 +1,13 @@
 //! What an application asks of a new path.
 
 use std::{
-    net::{IpAddr, SocketAddr, UdpSocket},
+    net::{IpAddr, SocketAddr},
     time::Duration,
 };
 
 use proto::PathStatus;
 
-use crate::{BindError, bind::bind_path, socket::canonical};
+use crate::socket::canonical;
 
 /// Where a new path starts and leads. The default is one more path to the same remote address, from
 /// a fresh port.
@@ -84,29 +84,5 @@ impl PathOptions {
     pub fn status(mut self, status: PathStatus) -> Self {
         self.status = status;
         self
-    }
-
-    /// Binds a socket as such a path to `remote` would have it, for who tries the way without a
-    /// connection. It does not block.
-    ///
-    /// # Errors
-    /// If the interface or address cannot be used.
-    pub fn bind(&self, remote: SocketAddr) -> Result<UdpSocket, BindError> {
-        bind_path(self, canonical(remote))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_socket_is_bound_as_for_a_path() {
-        let (here, remote): (IpAddr, SocketAddr) = ([127, 0, 0, 1].into(), ([127, 0, 0, 1], 9).into());
-        let socket = PathOptions::new().local_ip(here).bind(remote).unwrap();
-        assert_eq!(socket.local_addr().unwrap().ip(), here);
-        assert_eq!(socket.recv(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-        let gone = PathOptions::new().interface("no-such-if0").bind(remote);
-        assert!(matches!(gone, Err(BindError::NoSuchInterface { .. })));
     }
 }
