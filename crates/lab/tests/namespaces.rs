@@ -21,19 +21,23 @@ const PLAN: &str = r#"
     limit = "10s"
 "#;
 
-/// Runs the plan, or says why it cannot be. The program `mendpath` does not exist here: its row
-/// must say so.
-fn run(options: &Options) -> Option<Result<Report, LabError>> {
+/// Without the program `mendpath`: its row must say so.
+fn options() -> Options {
+    Options::new("/nowhere/mendpath".into())
+}
+
+/// Runs a plan, or says why it cannot be.
+fn run(plan: &str, options: &Options) -> Option<Result<Report, LabError>> {
     if let Err(reason) = mendpath_lab::available() {
         let _ = writeln!(std::io::stderr(), "skipped: {reason}");
         return None;
     }
-    Some(mendpath_lab::run(&Plan::parse("test", PLAN).unwrap(), options, &mut |_| {}))
+    Some(mendpath_lab::run(&Plan::parse("test", plan).unwrap(), options, &mut |_| {}))
 }
 
 #[test]
 fn kernels_meet_the_links_and_missing_programs_are_named() {
-    let Some(report) = run(&Options::new("/nowhere/mendpath".into())) else { return };
+    let Some(report) = run(PLAN, &options()) else { return };
     let report = report.unwrap();
     assert_eq!(report.rows.len(), 10);
     for row in &report.rows[..3] {
@@ -59,27 +63,23 @@ fn kernels_meet_the_links_and_missing_programs_are_named() {
 
 #[test]
 fn a_run_that_is_cancelled_ends_at_once_and_says_so() {
-    let mut options = Options::new("/nowhere/mendpath".into());
+    let mut options = options();
     options.cancel = Cancel::default();
     options.cancel.cancel();
-    let Some(report) = run(&options) else { return };
+    let Some(report) = run(PLAN, &options) else { return };
     assert!(matches!(report, Err(LabError::Interrupted)));
 }
 
 #[test]
 fn what_warms_a_connection_is_no_part_of_what_is_measured() {
-    if let Err(reason) = mendpath_lab::available() {
-        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-        return;
-    }
     let plan = r#"
         title = "test"
         contenders = ["tcp:reno"]
         network = [{ paths = ["delay=4ms"] }]
         fetch = [{ size = "10kB", count = 2, connection = "kept", warm_up = "4MB" }]
     "#;
-    let options = Options::new("/nowhere/mendpath".into());
-    let report = mendpath_lab::run(&Plan::parse("test", plan).unwrap(), &options, &mut |_| {}).unwrap();
+    let Some(report) = run(plan, &options()) else { return };
+    let report = report.unwrap();
     let row = &report.rows[0];
     assert_eq!((row.error.as_deref(), row.count, row.payload_bytes), (None, 2, 20_000));
     assert!(row.sent_ratio.is_some_and(|ratio| (1.0..1.5).contains(&ratio)), "{row:?}");
@@ -88,18 +88,14 @@ fn what_warms_a_connection_is_no_part_of_what_is_measured() {
 /// What happens to a path counts from the start of each fetch: connecting for the next one is no part of it.
 #[test]
 fn an_outage_of_one_fetch_does_not_meet_the_next() {
-    if let Err(reason) = mendpath_lab::available() {
-        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-        return;
-    }
     let plan = r#"
         title = "test"
         contenders = ["tcp:reno"]
         network = [{ paths = ["delay=4ms,outage=500ms-60s"] }]
         fetch = [{ size = "10kB", count = 2, idle = "700ms", limit = "3s" }]
     "#;
-    let options = Options::new("/nowhere/mendpath".into());
-    let report = mendpath_lab::run(&Plan::parse("test", plan).unwrap(), &options, &mut |_| {}).unwrap();
+    let Some(report) = run(plan, &options()) else { return };
+    let report = report.unwrap();
     let row = &report.rows[0];
     assert_eq!((row.error.as_deref(), row.count, row.failed), (None, 2, 0), "{row:?}");
 }
@@ -107,10 +103,6 @@ fn an_outage_of_one_fetch_does_not_meet_the_next() {
 /// Two share a client, from whose address a program that chooses none sends.
 #[test]
 fn a_program_that_does_not_choose_its_path_is_not_said_to_be_on_another() {
-    if let Err(reason) = mendpath_lab::available() {
-        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-        return;
-    }
     let plan = r#"
         title = "test"
         network = [{ paths = ["delay=4ms", "delay=4ms"] }]
@@ -121,8 +113,8 @@ fn a_program_that_does_not_choose_its_path_is_not_said_to_be_on_another() {
         server = ["sleep", "1000"]
         client = ["sleep", "1000"]
     "#;
-    let options = Options::new("/nowhere/mendpath".into());
-    let report = mendpath_lab::run(&Plan::parse("test", plan).unwrap(), &options, &mut |_| {}).unwrap();
+    let Some(report) = run(plan, &options()) else { return };
+    let report = report.unwrap();
     let error = report.rows[1].error.clone().unwrap();
     assert!(error.contains("does not choose its path"), "{error}");
 }
@@ -136,7 +128,7 @@ fn calls_and_pages_name_what_is_missing() {
         );
         Plan::parse("test", &text).unwrap()
     };
-    let mut options = Options::new("/nowhere/mendpath".into());
+    let mut options = options();
     if let Err(reason) = mendpath_lab::available() {
         let _ = writeln!(std::io::stderr(), "skipped: {reason}");
         return;
@@ -163,7 +155,7 @@ fn commands_leave_nothing_behind_and_their_code_is_returned() {
     let left = file.display();
     let shell = |script: String| ["sh", "-c", &script].map(str::to_owned);
     let execute = |server: &[String], client: &[String]| {
-        let options = Options::new("/nowhere/mendpath".into());
+        let options = options();
         mendpath_lab::execute(&["delay=4ms".parse().unwrap()], 1, Some(server), client, &options).unwrap()
     };
     let server = shell(format!("setsid sleep 1000 & echo $! > {left}; wait"));
@@ -182,7 +174,7 @@ fn commands_leave_nothing_behind_and_their_code_is_returned() {
 #[test]
 fn a_command_has_as_many_paths_as_a_plan() {
     let paths: Vec<PathSpec> = vec!["".parse().unwrap(); 9];
-    let options = Options::new("/nowhere/mendpath".into());
+    let options = options();
     let error = mendpath_lab::execute(&paths, 1, None, &["true".to_owned()], &options).unwrap_err();
     assert!(error.is_usage() && error.to_string().contains("9 paths: give it 1 to 8"), "{error}");
 }
@@ -226,7 +218,7 @@ fn programs_of_an_adapter_have_cubic_or_the_controller_that_it_says() {
         let _ = writeln!(std::io::stderr(), "skipped: this kernel has only {known}");
         return;
     }
-    let options = Options::new("/nowhere/mendpath".into());
+    let options = options();
     let plan = Plan::parse("test", ROUTES).unwrap();
     let report = mendpath_lab::run(&plan, &options, &mut |_| {}).unwrap();
     let errors: Vec<&str> = report.rows.iter().filter_map(|row| row.error.as_deref()).collect();

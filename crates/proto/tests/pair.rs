@@ -86,11 +86,8 @@ fn many_paths_may_come_and_go() {
     pair.transfer(10_000, Duration::from_secs(5));
 }
 
-/// The wish, which leaves at once, comes before the first packet of the path that it is about.
-#[test]
-fn a_slow_path_is_a_backup_from_the_start() {
-    let mut pair = Pair::new(TransportConfig::default());
-    pair.connect();
+/// Opens a path of 50 ms each way, with the wish that it be a backup, and lets a second pass.
+fn slow_backup(pair: &mut Pair) -> PathId {
     pair.delay = Box::new(|_, path| {
         let slow = path.local.port() == 2 || path.remote.port() == 2;
         Duration::from_millis(if slow { 50 } else { 1 })
@@ -99,6 +96,15 @@ fn a_slow_path_is_a_backup_from_the_start() {
     let id = pair.client().open_path(now, path).unwrap();
     pair.client().set_path_status(id, PathStatus::Backup).unwrap();
     pair.run(Duration::from_secs(1));
+    id
+}
+
+/// The wish, which leaves at once, comes before the first packet of the path that it is about.
+#[test]
+fn a_slow_path_is_a_backup_from_the_start() {
+    let mut pair = Pair::new(TransportConfig::default());
+    pair.connect();
+    let id = slow_backup(&mut pair);
     let state = |paths: Vec<mendpath_proto::PathStats>| paths.iter().find(|p| p.id == id).unwrap().state;
     assert_eq!(state(pair.client().paths()), PathState::Backup);
     assert_eq!(state(pair.server().paths()), PathState::Backup);
@@ -135,14 +141,8 @@ fn what_was_wished_for_a_path_is_said_again_once_it_answers() {
     let observe: Arc<dyn Observe> = Arc::new(wishes.clone());
     let mut pair = Pair::new(TransportConfig { observe: Some(observe), ..TransportConfig::default() });
     pair.connect();
-    pair.delay = Box::new(|_, path| {
-        let slow = path.local.port() == 2 || path.remote.port() == 2;
-        Duration::from_millis(if slow { 50 } else { 1 })
-    });
-    let (start, path) = (pair.now, NetworkPath { local: addr(2), remote: addr(SERVER) });
-    let id = pair.client().open_path(start, path).unwrap();
-    pair.client().set_path_status(id, PathStatus::Backup).unwrap();
-    pair.run(Duration::from_secs(1));
+    let start = pair.now;
+    let id = slow_backup(&mut pair);
     let said = std::mem::take(&mut *wishes.0.lock().unwrap());
     println!("since {start}: {said:?}");
     assert!(said.iter().all(|&(_, of, sequence, backup)| (of, sequence, backup) == (id, 1, true)));

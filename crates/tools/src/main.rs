@@ -5,6 +5,8 @@
 
 mod account;
 mod analysis_speed;
+#[cfg(test)]
+mod arguments;
 mod connections;
 mod console;
 mod controllers;

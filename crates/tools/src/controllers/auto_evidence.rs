@@ -430,22 +430,12 @@ pub fn run(arguments: &Arguments) {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
+    use crate::arguments::read;
 
     #[test]
     fn who_names_controllers_alone_wants_all_tables() {
-        let read = |words: &[&str]| {
-            let line = ["auto-evidence"].iter().chain(words);
-            Line::try_parse_from(line).map(|line| line.arguments)
-        };
+        let read = |words: &[&str]| read::<Arguments>(&[&["auto-evidence"], words].concat());
         let arguments = read(&["auto", "ctcp"]).unwrap();
         assert_eq!(arguments.kinds(), [Auto, Ctcp]);
         assert!(TABLES.iter().all(|table| arguments.wants(table)));

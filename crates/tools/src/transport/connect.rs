@@ -155,19 +155,12 @@ pub fn run(arguments: &Arguments) {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
+    use crate::arguments::read;
 
     #[test]
     fn what_a_new_client_copies_counts_as_the_servers_copies_do() {
-        let Line { arguments } = Line::parse_from(["connect", "--count", "1", "--size", "200"]);
+        let arguments: Arguments = read(&["connect", "--count", "1", "--size", "200"]).unwrap();
         let transport = TransportConfig { recovery: RecoveryKind::Slp, ..TransportConfig::default() };
         let Row { bytes: [all, recovery], .. } = arguments.new_ones(&Loss::None, &transport);
         let (plan, seed) = (arguments.plan(&Loss::None), Seed(1).child("new", 0));

@@ -171,19 +171,12 @@ pub fn run(arguments: &Arguments) {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
+    use crate::arguments::read;
 
     #[test]
     fn a_slow_transfer_has_its_time() {
-        let Line { arguments } = Line::parse_from(["goodput", "--rate", "1mbit", "--size", "20000000"]);
+        let arguments: Arguments = read(&["goodput", "--rate", "1mbit", "--size", "20000000"]).unwrap();
         let response = arguments.transfer(RecoveryKind::None, ControllerKind::Cubic, &Loss::None).unwrap();
         assert!(response.completion > Duration::from_secs(160), "{}", response.completion);
     }

@@ -274,19 +274,12 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
+    use crate::arguments::read;
 
     #[test]
     fn more_paths_than_are_allowed_are_not_waited_for_without_end() {
-        let Line { arguments } = Line::parse_from(["packet-cost"]);
+        let arguments: Arguments = read(&["packet-cost"]).unwrap();
         assert_eq!(Pair::new(&arguments).establish(2), Ok(()));
         let error = Pair::new(&arguments).establish(100).unwrap_err();
         assert!(error.ends_with(" of 100 paths came up"), "{error}");
