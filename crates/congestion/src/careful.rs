@@ -100,19 +100,27 @@ impl Careful {
         }
     }
 
-    /// A packet leaves a path that was at rest.
-    fn begin(&mut self, now: Instant) {
+    /// Halves the window for each [`KEPT`] in which it was not put to use, down to the initial one. A path need
+    /// not be at rest for that: a call always has a few packets under way.
+    fn age(&mut self, now: Instant) {
         let used = *self.used.get_or_insert(now);
         let periods = now.saturating_duration_since(used).as_nanos() / KEPT.as_nanos();
+        if periods == 0 {
+            return;
+        }
         self.used = Some(used + KEPT * periods);
-        self.phase = Phase::Unvalidated(Spurt::new(now));
-        self.armed = self.known.is_some();
         let window = self.inner.window();
         let kept = (window >> periods.min(63)).max(self.config.initial_window());
         if kept < window {
             let ssthresh = self.inner.state().ssthresh.map(|ssthresh| ssthresh.max(window - window / 4));
             self.inner.set_window(kept, ssthresh);
         }
+    }
+
+    /// A packet leaves a path that was at rest.
+    fn begin(&mut self, now: Instant) {
+        self.phase = Phase::Unvalidated(Spurt::new(now));
+        self.armed = self.known.is_some();
     }
 
     /// Raises the window to half of what is known, if the path looks the same and slow start would
@@ -236,6 +244,7 @@ impl Careful {
 
 impl Controller for Careful {
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.age(now);
         if in_flight <= bytes {
             self.begin(now);
         }

@@ -174,6 +174,20 @@ fn packets_that_keep_a_connection_alive_do_not_keep_its_window() {
     assert_eq!([0, 29, 30, 60, 90].map(|n| windows[n]), [80, 80, 40, 20, 10]);
 }
 
+/// Three packets are always under way, so that the path is never at rest.
+#[test]
+fn nor_does_a_call_keep_a_window_that_it_does_not_use() {
+    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
+    careful.set_window(80 * PACKET, Some(80 * PACKET));
+    let mut windows = Vec::new();
+    for now in (1_000..=910_000).step_by(1_000) {
+        careful.on_sent(at(now), PACKET, 3 * PACKET);
+        windows.push(careful.window() / PACKET);
+        careful.on_ack(&Ack { app_limited: true, ..ack(now + RTT, now, 1, 3, RTT) }, &[]);
+    }
+    assert_eq!([299, 300, 600, 900].map(|n| windows[n]), [80, 40, 20, 10]);
+}
+
 #[test]
 fn a_window_that_is_used_now_and_then_is_kept() {
     let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
