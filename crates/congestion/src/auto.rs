@@ -495,6 +495,9 @@ impl Controller for Auto {
             self.group.on_answered(now);
         }
         self.appeal.settle();
+        // What ended slow start was no jitter: the link says so.
+        self.rounds.confirm();
+        self.ended_in_doubt = None;
         self.cubic.on_ecn_ce(now, largest_sent);
     }
 

@@ -192,6 +192,8 @@ impl Controller for Ctcp {
     fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {
         self.window.reduce(now, largest_sent, 0.5);
         self.window.confirm();
+        // What ended slow start was no jitter: the link says so.
+        self.rounds.confirm();
     }
 
     fn on_mtu(&mut self, max_datagram_size: u64) {

@@ -189,6 +189,32 @@ fn a_mark_reduces_every_window_for_good() {
     }
 }
 
+/// Slow start ends as a queue of 10 ms grows, and goes on when that is gone: it was jitter, unless the link has marked
+/// a packet meanwhile. One leaves every millisecond.
+#[test]
+fn a_mark_leaves_no_doubt_about_the_end_of_slow_start() {
+    let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+    for kind in [ControllerKind::Auto, ControllerKind::Ctcp] {
+        let goes_on = |is_marked: fn(u64) -> bool| {
+            let mut controller = kind.build(&Config::default());
+            for n in 0..200_u64 {
+                let queue = n.saturating_sub(60).min(10).min(100_u64.saturating_sub(n));
+                let (min, delay) = (Duration::from_millis(50), Duration::from_millis(50 + queue));
+                let (now, largest_sent_at) = (at(n) + delay, at(n));
+                let rtt = Rtt { latest: delay, smoothed: delay, min, ..Rtt::default() };
+                controller.on_sent(largest_sent_at, 1_200, 60 * 1_200);
+                if is_marked(n) {
+                    controller.on_ecn_ce(now, largest_sent_at);
+                }
+                controller.on_ack(&Ack { now, bytes: 1_200, largest_sent_at, rtt, ..Ack::default() }, &[]);
+            }
+            controller.state().phase == Phase::SlowStart
+        };
+        assert!(goes_on(|_| false), "{kind}");
+        assert!(!goes_on(|n| n == 85), "{kind}");
+    }
+}
+
 #[test]
 fn acks_never_lower_the_window_and_more_bytes_never_give_less() {
     for kind in ControllerKind::ALL {
