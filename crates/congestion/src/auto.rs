@@ -433,10 +433,10 @@ impl Controller for Auto {
         // Who has less to send than the window allows, or has never filled the path, holds no queue
         // that would hide the route's delay.
         let slow_start = self.cubic.in_slow_start() || self.rounds.is_doubted();
-        // Where a nearer host's round trip is RTT_min, every delay looks like a queue, so that no loss is known to come
-        // without one.
-        let is_wanted = self.floor.is_lossy() || self.base.is_hearsay(ack.now);
-        let may_probe = is_wanted && !slow_start && !ack.app_limited;
+        // Where a nearer host's round trip is RTT_min, or that of an earlier route, every delay looks like a queue, so
+        // that no loss is known to come without one.
+        let is_too_small = self.base.is_hearsay(ack.now) || self.base.is_outlived(ack.rtt.min);
+        let may_probe = (self.floor.is_lossy() || is_too_small) && !slow_start && !ack.app_limited;
         self.base.on_ack(ack, may_probe);
         self.half.watch(ack.now, self.base.is_probing(), self.packets(self.window()));
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);

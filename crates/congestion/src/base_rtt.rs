@@ -95,6 +95,12 @@ impl BaseRtt {
         is_foreign && self.due.is_some() && now.saturating_duration_since(self.seen_at) > LIFETIME
     }
 
+    /// Whether the path's smallest round-trip time is `min` by now, because there has been none near it for minutes
+    /// (RFC 9002 section 5.2): the route is longer than it was.
+    pub(crate) fn is_outlived(&self, min: Duration) -> bool {
+        self.min.is_some_and(|known| known.own && known.min + known.min / NEAR < min)
+    }
+
     /// Whether half the window is to be used.
     pub(crate) fn is_probing(&self) -> bool {
         self.probe.is_some()
@@ -271,6 +277,15 @@ mod tests {
         let mut own = BaseRtt::default();
         ack(&mut own, 100, 25);
         assert!(!own.is_hearsay(at(60_000)));
+    }
+
+    #[test]
+    fn what_the_path_has_forgotten_is_outlived() {
+        let mut base = BaseRtt::default();
+        base.recall(Some(ms(25)));
+        assert!(!base.is_outlived(ms(75)), "it never was the path's own");
+        ack(&mut base, 100, 26);
+        assert!(!base.is_outlived(ms(26)) && base.is_outlived(ms(75)), "what is near it confirms it");
     }
 
     #[test]

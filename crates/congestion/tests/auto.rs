@@ -3,6 +3,8 @@
 
 mod network;
 
+use std::ops::Range;
+
 use mendpath_congestion::ControllerKind::{Auto, Cubic, NewReno};
 use mendpath_congestion::{Ack, Config, Controller, ControllerKind, Loss, Phase, Precedents, Rtt};
 use network::{Chain, Link, Network, Path};
@@ -301,27 +303,41 @@ fn slow_start_that_delays_have_ended_goes_on_once_losses_are_chance() {
     assert!(!resumed[499] && resumed[899], "four are chance");
 }
 
-/// Behind the address of a host that was 40 ms away is another one, 75 ms away. A packet leaves every millisecond,
-/// and none is lost.
-#[test]
-fn a_round_trip_that_only_earlier_connections_had_is_measured_again() {
+/// After which packets the window is smaller: one leaves every millisecond of `sent`, none is lost, and `rtt` says in ms
+/// after what time it is answered, and which is the smallest that the transport knows of.
+fn shrinks(auto: &mut dyn Controller, sent: Range<u64>, rtt: impl Fn(u64) -> [u64; 2]) -> Vec<u64> {
     const SIZE: u64 = 1_200;
-    let mut auto: Box<dyn Controller> = Auto.build(&Config::default());
-    let mut precedents = Precedents::default();
-    precedents.begin(Instant::ORIGIN, Duration::from_millis(40));
-    auto.recall(&precedents);
     let at = |n: u64| Instant::ORIGIN + Duration::from_millis(n);
-    let delay = Duration::from_millis(75);
-    let rtt = Rtt { latest: delay, smoothed: delay, min: delay, ..Rtt::default() };
     let mut is_smaller_after = |n: u64| {
         let before = auto.window();
+        let [delay, min] = rtt(n).map(Duration::from_millis);
+        let rtt = Rtt { latest: delay, smoothed: delay, min, ..Rtt::default() };
         auto.on_sent(at(n), SIZE, 75 * SIZE);
         let (now, largest_sent_at) = (at(n) + delay, at(n));
         let ack = Ack { now, bytes: SIZE, largest_sent_at, rtt, adjusted_rtt: delay, ..Ack::default() };
         auto.on_ack(&ack, &[]);
         auto.window() < before
     };
-    let smaller: Vec<u64> = (1_000..30_000).filter(|n| is_smaller_after(*n)).collect();
+    sent.filter(|n| is_smaller_after(*n)).collect()
+}
+
+/// Behind the address of a host that was 40 ms away is another one, 75 ms away.
+#[test]
+fn a_round_trip_that_only_earlier_connections_had_is_measured_again() {
+    let mut auto = Auto.build(&Config::default());
+    let mut precedents = Precedents::default();
+    precedents.begin(Instant::ORIGIN, Duration::from_millis(40));
+    auto.recall(&precedents);
+    let smaller = shrinks(&mut *auto, 1_000..30_000, |_| [75, 75]);
     // Ten seconds after the first sample, once: then it is known.
     assert!(matches!(smaller[..], [11_000..=11_100]), "{smaller:?}");
+}
+
+/// The route of a path that loses nothing gets longer after 5 s, and after 20 s the transport has forgotten what it was.
+#[test]
+fn a_route_that_got_longer_is_measured_once_its_old_round_trip_is_forgotten() {
+    let mut auto = Auto.build(&Config::default());
+    let rtt = |n: u64| [5_000, 20_000].map(|until| if n < until { 40 } else { 75 });
+    let smaller = shrinks(&mut *auto, 0..40_000, rtt);
+    assert_eq!(smaller, [20_000]);
 }
