@@ -4,8 +4,9 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Initial window in packets of [`max_datagram_size`](Self::max_datagram_size). Default 10 (RFC
-    /// 9002 section 7.2; its second limit of 14,720 bytes is not applied, as it would only bind
-    /// with datagrams above 1,472 bytes).
+    /// 9002 section 7.2). Its second limit of 14,720 bytes, which only binds with datagrams above
+    /// 1,472 bytes, is not applied here, but to what a larger size adds later
+    /// ([`Controller::on_mtu`](crate::Controller::on_mtu)).
     pub initial_window_packets: u64,
     /// Smallest window in packets. Default 2 (RFC 9002 section 7.2).
     pub minimum_window_packets: u64,
