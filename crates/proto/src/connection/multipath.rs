@@ -402,8 +402,13 @@ impl Connection {
                 let reason = "no path is left that neither side has abandoned";
                 Err(TransportError::new(TransportErrorCode::NO_VIABLE_PATH, reason))
             }
-            // Never opened: its id is used up all the same.
-            None => self.forget_path_id(id),
+            None if self.path_is_gone(id) => Ok(()),
+            // Never opened: its id is used up all the same, and the peer waits for the same word from us
+            // (section 3.4).
+            None => {
+                self.forget_path_id(id)?;
+                self.queue_control(ControlFrame::PathAbandon { path: id })
+            }
         }
     }
 

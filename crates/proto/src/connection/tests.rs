@@ -704,6 +704,21 @@ fn a_path_id_that_the_peer_gave_up_is_left_out() {
     assert_eq!(client.next_path_id(PathId(7)), PathId(3), "it is still there");
 }
 
+/// draft-ietf-quic-multipath-21 section 3.4: who never hears it keeps what it knows of the path, or gives the
+/// connection up.
+#[test]
+fn who_abandons_a_path_that_was_never_here_hears_the_same_from_us() {
+    use crate::wire::{Frame, PathAbandon};
+    let mut client = client();
+    let answer = ControlFrame::PathAbandon { path: PathId(2) };
+    let abandon = PathAbandon { path: PathId(2), error_code: TransportErrorCode::PATH_UNSTABLE_OR_POOR };
+    receive(&mut client, &encoded(Frame::PathAbandon(abandon))).unwrap();
+    assert!(client.control.contains(&answer), "{:?}", client.control);
+    client.control.clear();
+    receive(&mut client, &encoded(Frame::PathAbandon(abandon))).unwrap();
+    assert!(client.control.is_empty(), "once is enough");
+}
+
 /// Section 3.3 of draft-ietf-quic-multipath-21: the frame may come over a faster path than the one that it
 /// is about, and older news counts for nothing.
 #[test]
