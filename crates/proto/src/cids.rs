@@ -399,6 +399,15 @@ impl CidRegistry {
         self.change_known_remote(path, |cids| cids.give_up(cid))?
     }
 
+    /// A path is abandoned, and the peer's connection ids for it are as good as retired: the stateless
+    /// reset that a late packet of ours may meet is none of the connection.
+    pub(crate) fn forget_reset_tokens(&mut self, path: PathId) {
+        let forgotten = self.change_known_remote(path, |RemotePathCids { known, .. }| {
+            known.iter_mut().for_each(|cid| cid.token = None);
+        });
+        self.resets_changed |= forgotten.is_some();
+    }
+
     /// Forgets everything about an abandoned path; returns our connection ids that nobody may use
     /// any more.
     pub(crate) fn forget_path(&mut self, path: PathId) -> Vec<ConnectionId> {

@@ -417,6 +417,7 @@ impl Connection {
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.close(now, by);
+        self.cids.forget_reset_tokens(id);
         self.repair.on_path_closed(id);
         self.path_ids.notes.insert(id, Note::Abandoned(code));
         self.repair.on_event(now, &RecoveryEvent::PathClosed { path: id });

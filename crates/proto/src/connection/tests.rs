@@ -749,6 +749,25 @@ fn what_is_said_of_a_path_before_it_is_there_counts_once_it_is() {
     assert!(client.path_ids.keeps_nothing());
 }
 
+/// draft-ietf-quic-multipath-21 section 3.4.2: late packets of ours may meet somebody who has forgotten the
+/// path, and not the connection.
+#[test]
+fn a_reset_about_an_abandoned_path_is_none_of_the_connection() {
+    use crate::wire::ResetToken;
+    let mut client = client();
+    client.handshake.complete_for_test();
+    client.cids.on_new(PathId(1), 0, 0, ConnectionId::new(&[9; 8]).unwrap(), ResetToken([9; 16])).unwrap();
+    let here = client.paths[&PathId::ZERO].network();
+    let local = std::net::SocketAddr::from(([127, 0, 0, 1], 3));
+    let id = client.open_path(Instant::ORIGIN, NetworkPath { local, ..here }).unwrap();
+    assert!(client.cids.is_reset(&[9; 16]));
+    client.cids.changed_reset_tokens();
+    client.close_path(Instant::ORIGIN, id, 0u8.into()).unwrap();
+    assert!(!client.cids.is_reset(&[9; 16]));
+    assert_eq!(client.cids.changed_reset_tokens(), Some(Vec::new()), "the endpoint hears of it");
+    assert!(client.cids.remote(id).is_some(), "a last word may still leave there");
+}
+
 #[test]
 fn a_flood_of_retire_prior_to_ends_the_connection() {
     use crate::wire::{Frame, NewConnectionId, ResetToken};
