@@ -263,6 +263,11 @@ impl CryptoStream {
         Ok(())
     }
 
+    /// Whether TLS has been handed all that comes before an offset.
+    pub(crate) fn has_read(&self, end: u64) -> bool {
+        end <= self.read_to
+    }
+
     /// Bytes that wait for others before them.
     #[cfg(test)]
     pub(crate) fn buffered(&self) -> usize {

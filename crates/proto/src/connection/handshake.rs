@@ -150,6 +150,17 @@ impl Handshake {
         self.crypto[crypto_index(level)].get_or_insert_default()
     }
 
+    /// The level at which TLS reads now.
+    fn reads_at(&self) -> Level {
+        if self.complete { Level::OneRtt } else { self.write_level.min(Level::Handshake) }
+    }
+
+    /// TLS is done with the Initial level.
+    #[cfg(test)]
+    pub(super) fn move_on_for_test(&mut self) {
+        self.write_level = Level::Handshake;
+    }
+
     #[cfg(test)]
     pub(super) fn complete_for_test(&mut self) {
         (self.complete, self.initial) = (true, None);
@@ -266,8 +277,12 @@ impl Connection {
         offset: u64,
         data: &[u8],
     ) -> Result<(), TransportError> {
+        let end = offset + data.len() as u64;
+        if level < self.handshake.reads_at() {
+            return self.check_nothing_new(level, end);
+        }
         let (window, after) = self.crypto_limits();
-        if level == Level::OneRtt && offset + data.len() as u64 > after {
+        if level == Level::OneRtt && end > after {
             // RFC 9000 section 7.5 lets us ignore what a server adds to its tickets without end.
             return Ok(());
         }
@@ -277,6 +292,16 @@ impl Connection {
             self.drive_tls(now);
         }
         Ok(())
+    }
+
+    /// Of a level that TLS is done with, what has been read may come again, and nothing else (RFC 9001
+    /// section 4.1.3). Keys that went with a frame before this one have taken along how much that was.
+    fn check_nothing_new(&self, level: Level, end: u64) -> Result<(), TransportError> {
+        if self.handshake.space(level).is_none() || self.handshake.crypto(level).has_read(end) {
+            return Ok(());
+        }
+        let reason = "CRYPTO data of a level that TLS is done with";
+        Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason))
     }
 
     /// How far CRYPTO data may be ahead of TLS, and how much of it is read after the handshake.

@@ -535,6 +535,25 @@ fn tickets_without_end_are_not_read() {
     assert!((60_000..=65_536).contains(&read), "{read}");
 }
 
+/// RFC 9001 section 4.1.3.
+#[test]
+fn a_level_that_tls_is_done_with_brings_nothing_new() {
+    let mut client = client();
+    let hello = [2, 0, 0, 90]; // a ServerHello begins
+    let bring = |client: &mut Connection, level, offset: usize, len| {
+        client.on_crypto(Instant::ORIGIN, level, offset as u64, &hello[offset..offset + len])
+    };
+    bring(&mut client, Level::Initial, 0, 2).unwrap();
+    client.handshake.move_on_for_test();
+    bring(&mut client, Level::Initial, 0, 2).unwrap();
+    bring(&mut client, Level::Initial, 1, 1).unwrap();
+    let error = bring(&mut client, Level::Initial, 1, 2).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
+    // What is sent again after its keys have gone is of no interest.
+    client.handshake.complete_for_test();
+    bring(&mut client, Level::Initial, 1, 2).unwrap();
+}
+
 /// RFC 9000 section 12.5.
 #[test]
 fn frames_that_need_a_handshake_are_refused_in_early_data() {
