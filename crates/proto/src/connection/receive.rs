@@ -69,7 +69,7 @@ impl Connection {
         // section 10.3.1).
         let end = data.last_chunk().copied();
         let read_before = self.stats.packets_received;
-        let mut rest = data;
+        let (mut rest, mut first) = (data, None);
         while !rest.is_empty() {
             let Ok(header) = ProtectedHeader::decode(rest, self.cids.local_len()) else {
                 self.stats.malformed_packets += 1;
@@ -78,7 +78,12 @@ impl Connection {
             let (number_at, len) = (header.pn_offset, header.len);
             let (dcid, scid) = (header.dcid, header.scid);
             arrived.dcid = dcid;
+            // Packets that come together are for one connection id (RFC 9000 section 12.2).
+            let is_stray = *first.get_or_insert(dcid) != dcid;
             let kind = match header.kind {
+                _ if is_stray => None,
+                // Only clients show one (RFC 9000 section 17.2.2).
+                HeaderKind::Initial { token } if self.side == Side::Client && !token.is_empty() => None,
                 HeaderKind::VersionNegotiation { versions } => {
                     self.on_version_negotiation(scid, versions);
                     break;

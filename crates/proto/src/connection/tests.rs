@@ -267,6 +267,21 @@ fn packet(client: &Connection, keys: &OneRttKeys, number: u64, frames: &[u8]) ->
     out
 }
 
+/// An Initial packet of the server with one PING.
+fn initial(dcid: u8, token: &[u8], number: u64) -> Vec<u8> {
+    let cid = |n: u8| ConnectionId::new(&[n; 8]).unwrap();
+    let keys = crate::crypto::initial_keys(&cid(2), Side::Server);
+    let kind = crate::wire::PacketKind::Initial;
+    let header = crate::wire::LongHeader { kind, token, dcid: cid(dcid), scid: cid(5) };
+    let mut out = Vec::new();
+    let at = header.encode(number, 2, &mut out);
+    out.extend_from_slice(PING);
+    out.resize(out.len() + 8, 0);
+    let keys = (&*keys.local.packet, &*keys.local.header);
+    crate::crypto::seal(keys, PathId::ZERO, number, &mut out, &at).unwrap();
+    out
+}
+
 fn deliver(client: &mut Connection, mut data: Vec<u8>) {
     let path = client.paths[&PathId::ZERO].network();
     client.handle_datagram(Instant::ORIGIN, crate::Datagram { path, ecn: None, data: &mut data });
@@ -700,6 +715,23 @@ fn packets_of_the_handshake_are_from_whom_the_first_was() {
     assert!(!client.handshake.is_other_peer_cid(cid(5)), "nothing is known");
     assert!(client.handshake.set_peer_cid(cid(5)));
     assert!(!client.handshake.is_other_peer_cid(cid(5)) && client.handshake.is_other_peer_cid(cid(6)));
+}
+
+#[test]
+fn packets_that_come_together_are_for_one_connection_id() {
+    let mut client = client();
+    deliver(&mut client, [initial(1, b"", 0), initial(7, b"", 1), initial(1, b"", 2)].concat());
+    assert_eq!(client.stats().packets_received, 2);
+}
+
+/// RFC 9000 section 17.2.2.
+#[test]
+fn an_initial_packet_with_a_token_is_from_no_server() {
+    let mut client = client();
+    deliver(&mut client, initial(1, b"token", 0));
+    assert_eq!(client.stats().packets_received, 0);
+    deliver(&mut client, initial(1, b"", 0));
+    assert_eq!(client.stats().packets_received, 1);
 }
 
 #[test]

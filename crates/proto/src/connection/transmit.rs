@@ -144,7 +144,10 @@ impl Connection {
             }
             let builder = match level {
                 Level::OneRtt => self.begin_one_rtt(id, size - out.len(), out),
-                level => self.begin_long(level, size, out),
+                // Those of the handshake go to path 0's connection id, and so does what comes with them
+                // (RFC 9000 section 12.2).
+                level if id == PathId::ZERO => self.begin_long(level, size, out),
+                _ => None,
             };
             let Some(mut builder) = builder else { continue };
             let room = builder.limit.saturating_sub(out.len());
