@@ -146,8 +146,8 @@ fn ids_that_replace_each_other_are_answered_one_to_one() {
     siege.assert_answers(2, 10);
 }
 
-/// Each id that the peer retires is replaced; from one that reads nothing we bear 4,096 owed
-/// frames, 1 MiB; then PROTOCOL_VIOLATION.
+/// Each id that the peer retires is replaced, and can be retired once it has left:
+/// PROTOCOL_VIOLATION for whoever does not wait for that.
 #[test]
 fn consuming_our_ids_without_end_ends_the_connection() {
     const BOUND: usize = 1 << 20;

@@ -304,7 +304,10 @@ impl Connection {
         for range in frames.crypto.drain(..) {
             self.handshake.crypto_mut(level).on_lost(range);
         }
-        for frame in frames.control.drain(..) {
+        for mut frame in frames.control.drain(..) {
+            if let ControlFrame::NewConnectionId { again, .. } = &mut frame {
+                *again = true;
+            }
             if self.still_matters(&frame) && !self.control.contains(&frame) {
                 self.control.push_front(frame);
             } else {
@@ -335,7 +338,7 @@ impl Connection {
 
     fn still_matters(&self, frame: &ControlFrame) -> bool {
         match *frame {
-            ControlFrame::NewConnectionId { path, sequence } => self.cids.local(path, sequence).is_some(),
+            ControlFrame::NewConnectionId { path, sequence, .. } => self.cids.local(path, sequence).is_some(),
             ControlFrame::Recovered { .. } => false,
             ControlFrame::PathStatus { path } => self.paths.contains_key(&path),
             ControlFrame::NewToken => !self.new_token.is_empty(),

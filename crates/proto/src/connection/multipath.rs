@@ -522,7 +522,8 @@ impl Connection {
             let wanted = if self.paths.contains_key(&id) { ISSUED_IN_USE } else { ISSUED_UNUSED };
             for cid in self.cids.issue(id, limit.min(wanted), &mut self.rng) {
                 self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::NewCid(cid.cid)));
-                self.queue_control(ControlFrame::NewConnectionId { path: id, sequence: cid.sequence })?;
+                let (sequence, again) = (cid.sequence, false);
+                self.queue_control(ControlFrame::NewConnectionId { path: id, sequence, again })?;
             }
         }
         Ok(())

@@ -336,7 +336,7 @@ impl Connection {
             ControlFrame::HandshakeDone => Frame::HandshakeDone.encode(out),
             ControlFrame::NewToken if self.new_token.is_empty() => {}
             ControlFrame::NewToken => NewToken { token: &self.new_token }.encode(out),
-            ControlFrame::NewConnectionId { path, sequence } => {
+            ControlFrame::NewConnectionId { path, sequence, .. } => {
                 if let Some(cid) = self.cids.local(path, sequence) {
                     NewConnectionId {
                         path: path_field(path),

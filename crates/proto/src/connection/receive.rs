@@ -502,8 +502,14 @@ impl Connection {
     }
 
     fn on_retire_connection_id(&mut self, frame: &RetireConnectionId) -> Result<(), TransportError> {
-        let path = frame.path.unwrap_or(PathId::ZERO);
-        if let Some(cid) = self.cids.on_retire(path, frame.sequence)? {
+        let (path, sequence) = (frame.path.unwrap_or(PathId::ZERO), frame.sequence);
+        // What has not left yet nobody can know (RFC 9000 section 19.16). Hundreds of such frames fit a
+        // packet, each of which would have another one made.
+        if self.control.contains(&ControlFrame::NewConnectionId { path, sequence, again: false }) {
+            let reason = "a connection id was retired that was never sent";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
+        if let Some(cid) = self.cids.on_retire(path, sequence)? {
             self.retire_cid(cid);
             self.issue_cids()?;
         }

@@ -680,6 +680,34 @@ fn who_asks_for_connection_ids_has_nothing_made_for_him() {
     assert!(!client.control.is_empty());
 }
 
+/// RFC 9000 section 19.16. Its number is easily guessed.
+#[test]
+fn a_connection_id_that_never_left_cannot_be_retired() {
+    use crate::wire::{Frame, RetireConnectionId};
+    let (mut client, _) = connected_client();
+    let retire = |client: &mut Connection, sequence| {
+        let path = Some(PathId(1));
+        receive(client, &encoded(Frame::RetireConnectionId(RetireConnectionId { path, sequence })))
+    };
+    let send_all = |client: &mut Connection| {
+        let mut out = Vec::new();
+        while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {
+            out.clear();
+        }
+        assert!(client.control.is_empty());
+    };
+    client.issue_cids().unwrap();
+    send_all(&mut client);
+    retire(&mut client, 0).unwrap();
+    send_all(&mut client);
+    // The packet is taken for lost, and had only been late.
+    client.move_data_off(PathId::ZERO);
+    assert!(!client.control.is_empty());
+    retire(&mut client, 1).unwrap();
+    let error = retire(&mut client, 2).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
+}
+
 #[test]
 fn datagrams_without_end_are_one_piece_of_news() {
     let mut client = client();

@@ -65,6 +65,8 @@ pub(crate) enum ControlFrame {
     NewConnectionId {
         path: PathId,
         sequence: u64,
+        /// It has left before and was lost: the peer may know of it all the same.
+        again: bool,
     },
     RetireConnectionId {
         path: PathId,
