@@ -224,7 +224,7 @@ pub(super) fn local_parameters(config: &TransportConfig, local_cid: ConnectionId
 }
 
 /// Of the longest datagram that is kept, if there is one (RFC 9221 section 3).
-fn max_datagram_frame_size(config: &TransportConfig) -> u16 {
+pub(super) fn max_datagram_frame_size(config: &TransportConfig) -> u16 {
     match Datagrams::longest_kept(config.datagram_receive_buffer) {
         0 => 0,
         longest => {

@@ -2,15 +2,19 @@
 
 use units::Instant;
 
-use super::{ACK_DELAY_EXPONENT, Connection, close::State, migration::Located, transmit::MIN_INITIAL_SIZE};
+use super::{
+    ACK_DELAY_EXPONENT, Connection, close::State, handshake::max_datagram_frame_size, migration::Located,
+    transmit::MIN_INITIAL_SIZE,
+};
 use crate::{
     ConnectionId, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
     keys::KeyPhase,
     path::{received::Arrival, sent::ControlFrame},
     wire::{
-        Frame, Frames, HeaderKind, NewConnectionId, PacketKind, PathId, ProtectedHeader, RangeLimits,
-        ResetToken, RetireConnectionId, Side, TransportError, TransportErrorCode, expand_packet_number,
+        DatagramHeader, Frame, Frames, HeaderKind, NewConnectionId, PacketKind, PathId, ProtectedHeader,
+        RangeLimits, ResetToken, RetireConnectionId, Side, TransportError, TransportErrorCode,
+        expand_packet_number,
     },
 };
 
@@ -383,10 +387,7 @@ impl Connection {
             }
             Frame::StreamDataBlocked(f) => self.streams.on_stream_data_blocked(f.id, f.limit),
             Frame::StreamsBlocked(f) => self.streams.on_streams_blocked(f.dir, f.limit),
-            Frame::Datagram(d) => {
-                self.on_datagram(context.path, d.data);
-                Ok(())
-            }
+            Frame::Datagram(d) => self.on_datagram(context.path, d.data),
             Frame::ConnectionClose(close) => {
                 self.on_connection_close(now, &close);
                 Ok(())
@@ -411,8 +412,8 @@ impl Connection {
     fn check_negotiated(&self, frame: &Frame<'_>) -> Result<(), TransportError> {
         use crate::wire::Extension;
         let negotiated = match frame.extension() {
-            None => true,
-            Some(Extension::Datagram) => self.config.datagram_receive_buffer > 0,
+            // Of datagrams it is a matter of their length.
+            None | Some(Extension::Datagram) => true,
             Some(Extension::Multipath) => return self.check_path_id(frame),
             Some(Extension::Repair) => self.config.repair.accept && self.peer.repair,
             Some(Extension::ResetStreamAt) => self.config.reset_stream_at,
@@ -444,7 +445,16 @@ impl Connection {
 
     /// A datagram of the application. A client notes that more may follow: should its address change,
     /// it is the one that has to speak up.
-    fn on_datagram(&mut self, id: PathId, data: &[u8]) {
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if the frame, which may have come without a length, is longer than what we have
+    /// declared, or we take none (RFC 9221 section 3).
+    fn on_datagram(&mut self, id: PathId, data: &[u8]) -> Result<(), TransportError> {
+        let longest = usize::from(max_datagram_frame_size(&self.config));
+        if DatagramHeader::len(data.len(), false) + data.len() > longest {
+            let reason = "DATAGRAM longer than max_datagram_frame_size";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
         self.end_bulk_run();
         if self.side == Side::Client
             && let Some(path) = self.paths.get_mut(&id)
@@ -457,6 +467,7 @@ impl Connection {
         {
             self.events.push_back(Event::DatagramReceived);
         }
+        Ok(())
     }
 
     fn on_handshake_done(&mut self) -> Result<(), TransportError> {

@@ -708,6 +708,23 @@ fn a_connection_id_that_never_left_cannot_be_retired() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
+/// RFC 9221 section 3.
+#[test]
+fn datagrams_that_are_longer_than_declared_end_the_connection() {
+    use crate::wire::{Datagram, Frame};
+    let take = |buffer, length: usize| {
+        let transport = TransportConfig { datagram_receive_buffer: buffer, ..TransportConfig::default() };
+        let frame = encoded(Frame::Datagram(Datagram { data: &vec![7; length] }));
+        receive(&mut client_with(transport), &frame).map_err(|error| error.code)
+    };
+    for buffer in [0, 64] {
+        assert_eq!(take(buffer, 0), Err(TransportErrorCode::PROTOCOL_VIOLATION), "none is taken");
+    }
+    // 936 bytes are kept, with three for type and length; a frame without a length has one for the type.
+    assert_eq!(take(1_000, 936), Ok(true));
+    assert_eq!(take(1_000, 939), Err(TransportErrorCode::PROTOCOL_VIOLATION));
+}
+
 #[test]
 fn datagrams_without_end_are_one_piece_of_news() {
     let mut client = client();
