@@ -341,6 +341,7 @@ impl Connection {
         })?;
         let peer = TransportParameters::decode(encoded, self.side.peer())?;
         self.authenticate_cids(&peer)?;
+        self.check_multipath(&peer)?;
         self.settle_early_data(&peer)?;
         self.streams.set_peer_limits(&peer);
         self.idle.timeout = [self.config.max_idle_timeout.into(), peer.max_idle_timeout]
@@ -367,6 +368,17 @@ impl Connection {
                 TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
                 "connection ids in the transport parameters differ from those of the packets",
             ));
+        }
+        Ok(())
+    }
+
+    /// Paths are told apart by connection ids: who offers several has one to begin with
+    /// (draft-ietf-quic-multipath-21 section 2.1).
+    pub(super) fn check_multipath(&self, peer: &TransportParameters) -> Result<(), TransportError> {
+        let offered = self.config.max_paths > 1 && peer.initial_max_path_id.is_some();
+        if offered && peer.initial_source_connection_id.is_some_and(|cid| cid.is_empty()) {
+            let reason = "several paths and an empty connection id";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
         Ok(())
     }

@@ -648,6 +648,23 @@ fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
+#[test]
+fn several_paths_need_connection_ids() {
+    let parameters = |cid, initial_max_path_id| TransportParameters {
+        initial_source_connection_id: Some(cid),
+        initial_max_path_id,
+        ..TransportParameters::default()
+    };
+    let (empty, some) = (ConnectionId::EMPTY, ConnectionId::new(&[7; 8]).unwrap());
+    let client = client();
+    client.check_multipath(&parameters(some, Some(PathId(1)))).unwrap();
+    client.check_multipath(&parameters(empty, None)).unwrap();
+    let error = client.check_multipath(&parameters(empty, Some(PathId::ZERO))).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
+    let single = client_with(TransportConfig { max_paths: 1, ..TransportConfig::default() });
+    single.check_multipath(&parameters(empty, Some(PathId(1)))).unwrap();
+}
+
 /// draft-ietf-quic-multipath-21 section 4: MAX_PATH_ID only ever raises the limit.
 #[test]
 fn no_fewer_paths_are_allowed_than_at_first() {
