@@ -46,8 +46,8 @@ fn paths_from_forged_addresses_amplify_threefold_at_most() {
     siege.assert_memory(2 << 20);
 }
 
-/// Abandoning paths that were never opened uses their ids up and makes the server provide new ones.
-/// From a client that reads nothing it bears 4,096 owed frames, 1 MiB; then PROTOCOL_VIOLATION.
+/// Abandoning paths that were never opened uses their ids up and makes the server provide new ones,
+/// which count from when it has said so: PROTOCOL_VIOLATION for whoever does not wait for that.
 #[test]
 fn abandoning_path_after_path_ends_the_connection() {
     const BOUND: usize = 1 << 20;

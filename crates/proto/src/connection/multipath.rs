@@ -94,6 +94,7 @@ impl PathIds {
 /// Bounds of path ids (draft-ietf-quic-multipath-21 section 4.6).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MaxPathIds {
+    /// What the peer may use, as far as it has been told.
     pub(super) local: PathId,
     pub(super) remote: PathId,
 }
@@ -470,11 +471,24 @@ impl Connection {
             self.retire_cid(cid);
         }
         self.repair.forget_path(id);
-        if let Some(max) = &mut self.path_ids.limits {
-            max.local = max.local.saturating_next();
-        }
         self.queue_control(ControlFrame::MaxPathId)?;
         self.issue_cids()
+    }
+
+    /// The largest path id that we allow, which the peer may not have been told yet: as many paths as
+    /// configured beside those that are gone.
+    pub(super) fn allowed_path_id(&self) -> PathId {
+        let gone = u32::try_from(self.path_ids.gone.covered()).unwrap_or(u32::MAX);
+        let allowed = PathId(initial_max_path_id(&self.config).0.saturating_add(gone));
+        self.path_ids.limits.map_or(allowed, |max| max.local.max(allowed))
+    }
+
+    /// MAX_PATH_ID leaves: from now on the peer may use what it allows, and not before (section 4).
+    pub(super) fn on_paths_allowed(&mut self) {
+        let allowed = self.allowed_path_id();
+        if let Some(max) = &mut self.path_ids.limits {
+            max.local = allowed;
+        }
     }
 
     pub(super) fn on_path_status(
@@ -498,12 +512,13 @@ impl Connection {
             let reason = "MAX_PATH_ID below initial_max_path_id";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
+        let allowed = self.allowed_path_id();
         if let Some(max) = &mut self.path_ids.limits
             && maximum > max.remote
         {
-            let usable = max.local.min(max.remote);
+            let usable = allowed.min(max.remote);
             max.remote = maximum;
-            if max.local.min(maximum) > usable {
+            if allowed.min(maximum) > usable {
                 return self.issue_cids();
             }
         }
@@ -512,7 +527,8 @@ impl Connection {
 
     /// Keeps the peer supplied with connection ids for every path that may be open.
     pub(super) fn issue_cids(&mut self) -> Result<(), TransportError> {
-        let last = self.path_ids.limits.map_or(PathId::ZERO, |max| max.local.min(max.remote));
+        let allowed = self.allowed_path_id();
+        let last = self.path_ids.limits.map_or(PathId::ZERO, |max| allowed.min(max.remote));
         let limit = self.peer.active_connection_id_limit.into_inner();
         let usable: Vec<_> = self.path_ids.gone.missing_within(0..u64::from(last.0) + 1).flatten().collect();
         for id in usable.into_iter().filter_map(|id| u32::try_from(id).ok()).map(PathId) {

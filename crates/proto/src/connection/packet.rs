@@ -326,6 +326,9 @@ impl Connection {
                 builder.frames.control.push(frame);
             }
             self.control.pop_front();
+            if frame == ControlFrame::MaxPathId {
+                self.on_paths_allowed();
+            }
         }
     }
 
@@ -361,8 +364,8 @@ impl Connection {
                 }
             }
             ControlFrame::MaxPathId => {
-                if let Some(max) = self.path_ids.limits {
-                    MaxPathId { maximum: max.local }.encode(out);
+                if self.path_ids.limits.is_some() {
+                    MaxPathId { maximum: self.allowed_path_id() }.encode(out);
                 }
             }
             ControlFrame::PathsBlocked => {

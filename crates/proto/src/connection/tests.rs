@@ -305,6 +305,15 @@ fn ack_of(number: u64) -> Vec<u8> {
     ack
 }
 
+/// Lets everything leave that waits.
+fn send_all(client: &mut Connection) {
+    let mut out = Vec::new();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {
+        out.clear();
+    }
+    assert!(client.control.is_empty());
+}
+
 /// The server takes datagrams, and a stream of the client's.
 fn allow_data(client: &mut Connection) {
     client.peer.max_datagram_frame_size = 1_200u16.into();
@@ -677,6 +686,26 @@ fn no_fewer_paths_are_allowed_than_at_first() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
+/// draft-ietf-quic-multipath-21 section 4: what counts is what has been announced. Each path that is given up
+/// makes room for another, and hundreds of such frames fit a packet.
+#[test]
+fn a_path_id_is_allowed_once_that_was_said() {
+    use crate::wire::{Frame, PathAbandon};
+    let abandon = |client: &mut Connection, path| {
+        let abandon = PathAbandon { path: PathId(path), error_code: TransportErrorCode::NO_ERROR };
+        receive(client, &encoded(Frame::PathAbandon(abandon)))
+    };
+    let (mut client, _) = connected_client();
+    abandon(&mut client, 7).unwrap();
+    let error = abandon(&mut client, 8).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
+    let (mut client, _) = connected_client();
+    abandon(&mut client, 7).unwrap();
+    send_all(&mut client);
+    abandon(&mut client, 8).unwrap();
+    abandon(&mut client, 9).unwrap_err();
+}
+
 /// Hundreds of such frames fit a packet: what they ask for was issued when there was a reason.
 #[test]
 fn who_asks_for_connection_ids_has_nothing_made_for_him() {
@@ -705,13 +734,6 @@ fn a_connection_id_that_never_left_cannot_be_retired() {
     let retire = |client: &mut Connection, sequence| {
         let path = Some(PathId(1));
         receive(client, &encoded(Frame::RetireConnectionId(RetireConnectionId { path, sequence })))
-    };
-    let send_all = |client: &mut Connection| {
-        let mut out = Vec::new();
-        while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {
-            out.clear();
-        }
-        assert!(client.control.is_empty());
     };
     client.issue_cids().unwrap();
     send_all(&mut client);
