@@ -385,11 +385,16 @@ impl Connection {
 
     /// What a server says about its first connection ids. Its preferred address is not used, but
     /// has the id with sequence number 1 (RFC 9000 section 5.1.1).
-    fn adopt_server_cids(&mut self, peer: &TransportParameters) -> Result<(), TransportError> {
+    pub(super) fn adopt_server_cids(&mut self, peer: &TransportParameters) -> Result<(), TransportError> {
         if let Some(token) = peer.stateless_reset_token {
             self.cids.set_initial_reset_token(token);
         }
         if let Some(preferred) = &peer.preferred_address {
+            if self.cids.remote(PathId::ZERO).is_some_and(|cid| cid.is_empty()) {
+                // RFC 9000 section 18.2.
+                let reason = "a preferred address beside an empty connection id";
+                return Err(TransportError::new(TransportErrorCode::TRANSPORT_PARAMETER_ERROR, reason));
+            }
             self.cids.on_new(PathId::ZERO, 1, 0, preferred.connection_id, preferred.reset_token)?;
         }
         Ok(())

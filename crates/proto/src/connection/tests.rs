@@ -657,6 +657,20 @@ fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
+/// RFC 9000 section 18.2.
+#[test]
+fn a_preferred_address_needs_connection_ids() {
+    use crate::wire::{PreferredAddress, ResetToken};
+    let (connection_id, reset_token) = (ConnectionId::new(&[9; 8]).unwrap(), ResetToken([9; 16]));
+    let preferred = PreferredAddress { ipv4: None, ipv6: None, connection_id, reset_token };
+    let parameters = TransportParameters { preferred_address: Some(preferred), ..Default::default() };
+    client().adopt_server_cids(&parameters).unwrap();
+    let mut client = client();
+    client.cids.set_initial_remote(ConnectionId::EMPTY);
+    let error = client.adopt_server_cids(&parameters).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::TRANSPORT_PARAMETER_ERROR);
+}
+
 #[test]
 fn several_paths_need_connection_ids() {
     let parameters = |cid, initial_max_path_id| TransportParameters {
