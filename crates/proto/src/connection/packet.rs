@@ -333,7 +333,7 @@ impl Connection {
     }
 
     /// Encodes a control frame with today's values; nothing if it has become moot.
-    fn encode_control(&self, frame: &ControlFrame, out: &mut Vec<u8>) {
+    pub(super) fn encode_control(&self, frame: &ControlFrame, out: &mut Vec<u8>) {
         let path_field = |path: PathId| (path != PathId::ZERO).then_some(path);
         match *frame {
             ControlFrame::HandshakeDone => Frame::HandshakeDone.encode(out),
@@ -344,7 +344,9 @@ impl Connection {
                     NewConnectionId {
                         path: path_field(path),
                         sequence,
-                        retire_prior_to: self.cids.retire_prior_to(path),
+                        // One that was lost and leaves again may be among those that are to be given up,
+                        // and asks for none above it (RFC 9000 section 19.15).
+                        retire_prior_to: self.cids.retire_prior_to(path).min(sequence),
                         id: cid.cid,
                         reset_token: cid.token,
                     }

@@ -778,6 +778,26 @@ fn datagrams_that_are_longer_than_declared_end_the_connection() {
     assert_eq!(take(1_000, 939), Err(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
+/// A peer that was asked for others meanwhile closed the connection with FRAME_ENCODING_ERROR.
+#[test]
+fn a_connection_id_that_leaves_again_has_none_above_it_retired() {
+    use crate::wire::{Frame, Frames};
+    let (mut client, _) = connected_client();
+    client.issue_cids().unwrap();
+    send_all(&mut client);
+    client.handshake.confirm_for_test();
+    assert!(client.rotate_cids(PathId(1)));
+    client.move_data_off(PathId::ZERO);
+    let mut payload = Vec::new();
+    client.control.iter().for_each(|frame| client.encode_control(frame, &mut payload));
+    let frames: Vec<_> = Frames::new(&payload).collect::<Result<_, _>>().unwrap();
+    let of_path = frames.iter().filter_map(|frame| match frame {
+        Frame::NewConnectionId(f) if f.path == Some(PathId(1)) => Some((f.sequence, f.retire_prior_to)),
+        _ => None,
+    });
+    assert_eq!(of_path.collect::<Vec<_>>(), [(0, 0), (1, 1)]);
+}
+
 #[test]
 fn datagrams_without_end_are_one_piece_of_news() {
     let mut client = client();
