@@ -102,15 +102,21 @@ impl RecoveryPolicy for Ctcp {
 
     fn on_event(&mut self, now: Instant, event: &RecoveryEvent) {
         match *event {
+            // What is late about a path that is gone begins no new entry.
+            RecoveryEvent::Sent { path } => _ = self.loss.get_or_default(path),
             RecoveryEvent::CombinationSent { block, index, path, number, rtt } => {
                 self.schedule.on_sent(now, Packet::Coded { block, index }, path, number, 0, rtt);
             }
             RecoveryEvent::Acked { path, number, in_flight: true, rtt } => {
-                self.loss.get_or_default(path).on_acked();
+                if let Some(loss) = self.loss.get_mut(&path) {
+                    loss.on_acked();
+                }
                 self.schedule.on_acked(now, path, number, rtt);
             }
             RecoveryEvent::Lost(packet) if packet.in_flight => {
-                self.loss.get_or_default(packet.path).gap += 1;
+                if let Some(loss) = self.loss.get_mut(&packet.path) {
+                    loss.gap += 1;
+                }
                 self.schedule.on_lost(packet.path, packet.number);
             }
             RecoveryEvent::PathTimeout { path, .. } => self.schedule.on_path_timeout(path),
@@ -127,5 +133,28 @@ impl RecoveryPolicy for Ctcp {
 
     fn deadline(&self) -> Option<Instant> {
         self.schedule.deadline()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recovery::PacketNumber;
+    use units::Duration;
+
+    use super::*;
+    use crate::wire::PathId;
+
+    #[test]
+    fn nothing_is_kept_of_paths_that_are_gone() {
+        let mut ctcp = Ctcp::new(&RepairConfig::default());
+        let path = PathId(1);
+        let rtt = Duration::from_millis(50);
+        let acked = RecoveryEvent::Acked { path, number: PacketNumber(0), in_flight: true, rtt };
+        ctcp.on_event(Instant::ORIGIN, &RecoveryEvent::Sent { path });
+        ctcp.on_event(Instant::ORIGIN, &acked);
+        assert!(ctcp.loss.contains_key(&path));
+        ctcp.on_event(Instant::ORIGIN, &RecoveryEvent::PathClosed { path });
+        ctcp.on_event(Instant::ORIGIN, &acked);
+        assert!(!ctcp.loss.contains_key(&path));
     }
 }
