@@ -38,7 +38,7 @@ pub enum PathEvent {
     Validated(PathId),
     /// The path has stopped answering. It is probed; data goes elsewhere while another path works.
     Suspect(PathId),
-    /// A suspect path answered again.
+    /// A suspect path answered again, where it was or at other addresses that it has moved to meanwhile.
     Resumed(PathId),
     /// The path runs between other addresses now: the peer or we moved, or a NAT between us forgot
     /// a binding.

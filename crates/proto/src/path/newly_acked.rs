@@ -62,7 +62,7 @@ pub(crate) enum Backoff {
 pub(crate) enum Answer {
     /// It had not stopped.
     Expected,
-    /// Probe timeouts had passed.
+    /// Probe timeouts had passed, here or where the path ran before.
     AfterSilence,
 }
 
@@ -290,9 +290,18 @@ mod tests {
     use super::*;
     use crate::{
         NetworkPath, TransportConfig,
-        path::space::test_support::{at, space_with},
+        path::{
+            probe::Company,
+            space::test_support::{at, space_with},
+        },
         wire::{ConnectionId, PathId},
     };
+
+    /// To 192.0.2.`host`.
+    fn network(host: u8) -> NetworkPath {
+        let end = |host: u8, port: u16| ([192, 0, 2, host], port).into();
+        NetworkPath { local: end(1, 1), remote: end(host, 2) }
+    }
 
     #[test]
     fn acks_are_counted_once_and_checked() {
@@ -308,10 +317,6 @@ mod tests {
 
     #[test]
     fn acks_of_packets_from_before_a_move_tell_the_new_controller_no_round_trip_time() {
-        let network = |host: u8| {
-            let end = |host: u8, port: u16| ([192, 0, 2, host], port).into();
-            NetworkPath { local: end(1, 1), remote: end(host, 2) }
-        };
         let config = TransportConfig::default();
         let mut path = Path::new(PathId::ZERO, network(2), &config, at(0));
         path.recovery.measured.on_round_trip(at(0), Duration::from_millis(50), Duration::ZERO);
@@ -329,6 +334,26 @@ mod tests {
         assert_eq!((told.rtt, told.adjusted_rtt), (congestion::Rtt::default(), Duration::ZERO));
         let told = acked(1, at(610));
         assert_eq!((told.rtt.latest, told.rtt.min), (Duration::from_millis(600), Duration::from_millis(600)));
+    }
+
+    /// As a client's whose translator has forgotten it: it was suspect, it moves, and it answers.
+    #[test]
+    fn the_answer_that_ends_a_silence_may_come_from_elsewhere() {
+        let config = TransportConfig::default();
+        let mut path = Path::new(PathId::ZERO, network(2), &config, at(0));
+        for number in 0..2 {
+            path.record_for_test(number, SentPacket::for_test(at(number)));
+        }
+        path.on_probe_timeout(at(1_000), Company::Alone);
+        assert!(path.is_suspect());
+        path.move_to(at(1_500), network(3), ConnectionId::EMPTY, &config, None);
+        assert!(!path.is_suspect(), "nobody knows yet");
+        let mut newly = NewlyAcked::default();
+        let mut acked = |number: u64| {
+            path.space.on_ack(number, [number..=number].into_iter(), &mut newly).unwrap();
+            path.on_newly_acked(at(1_500), Space::Data, None, Duration::ZERO, Backoff::Ends, &mut newly)
+        };
+        assert_eq!([acked(0), acked(1)], [Answer::AfterSilence, Answer::Expected]);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(super) struct ProbeTimeouts {
     /// Whether another path answered at the last one: then probes are many, and of no use but to find out
     /// when the silence ends.
     in_company: bool,
+    /// The path had stopped answering when it moved: who was told so is told of its next answer.
+    was_silent: bool,
 }
 
 impl ProbeTimeouts {
@@ -58,13 +60,15 @@ impl ProbeTimeouts {
         self.in_company
     }
 
-    /// Starts to count anew; true if there had been any.
+    /// Starts to count anew; true if there had been any, on other addresses or here.
     pub(super) fn end_backoff(&mut self) -> bool {
-        core::mem::take(&mut self.count) > 0
+        let was_silent = core::mem::take(&mut self.was_silent);
+        core::mem::take(&mut self.count) > 0 || was_silent
     }
 
     /// The path runs elsewhere.
     pub(super) fn forget(&mut self) {
+        self.was_silent |= self.count > 0;
         (self.count, self.probes_due) = (0, 0);
     }
 
