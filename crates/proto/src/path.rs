@@ -84,7 +84,7 @@ struct PathCounters {
     bytes_lost: u64,
     spurious_losses: u64,
     packets_acked: u64,
-    /// Pure ACKs, lost probes for the MTU, packets given up with their keys.
+    /// Pure ACKs, lost probes for the MTU, packets given up with their keys, old probes of a silence.
     untracked: u64,
     copies_sent: u64,
     repair_symbols_sent: u64,

@@ -89,7 +89,8 @@ pub struct PathStats {
     pub packets_outstanding: u64,
     /// Packets whose fate is nobody's concern: those that carried nothing to be acknowledged,
     /// unanswered probes for a larger MTU, packets lost on addresses that the path has left or
-    /// never ran over, and packets given up together with the keys of the handshake or of 0-RTT.
+    /// never ran over, packets given up together with the keys of the handshake or of 0-RTT, and of
+    /// a long silence all probes but the latest hundreds.
     /// Every packet sent is counted once in `packets_acknowledged`, `packets_lost`,
     /// `packets_outstanding` or here.
     pub packets_untracked: u64,

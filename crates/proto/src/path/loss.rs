@@ -451,6 +451,23 @@ mod tests {
         assert!(path.known_loss() > 0.5, "{}", path.known_loss());
     }
 
+    /// As of an interface that leads nowhere any more, while another carries everything.
+    #[test]
+    fn of_a_silence_without_end_the_latest_probes_are_on_record() {
+        let mut path = path();
+        send(&mut path, 1_000, PacketPurpose::Data);
+        for n in 2..=2_000 {
+            path.on_probe_timeout(at(n * 1_000), Company::Another);
+            send(&mut path, n * 1_000, PacketPurpose::Probe);
+        }
+        let stats = path.stats();
+        assert_eq!((stats.packets_sent, stats.packets_outstanding), (2_000, 257), "of the data, too");
+        assert_eq!((stats.packets_untracked, stats.packets_lost), (2_000 - 257, 0));
+        assert_eq!(stats.in_flight, 257 * 1_200);
+        assert_eq!(answer_latest(&mut path, 2_000_050), 256, "all but the last probe");
+        assert_eq!(path.recovery.loss.lost(), 1, "and the data is what the path has lost by chance");
+    }
+
     #[test]
     fn a_route_that_is_longer_after_a_silence_is_soon_no_queue() {
         let mut path = path();

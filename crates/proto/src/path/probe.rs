@@ -2,7 +2,7 @@
 
 use units::{Duration, Instant};
 
-use super::Path;
+use super::{Path, loss::LossRecovery, sent::Removed};
 
 /// Longest time between probes of a silent path: its return is noticed within this.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
@@ -10,6 +10,8 @@ const MAX_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const MAX_INTERVAL_ALONE: Duration = Duration::from_secs(4);
 /// Probe timeouts of such a path without backoff where something live waits.
 const LIVE_TIMEOUTS: u32 = 6;
+/// Probe timeouts in a row whose probes are on record: an answer to an earlier one would be minutes late.
+const TIMEOUTS_ON_RECORD: u32 = 256;
 
 /// Whether another path of the connection answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,8 +133,31 @@ impl Path {
         if measured.mtu.on_silence(now, timeouts.count) {
             measured.tell_mtu();
         }
+        let (count, probes) = (timeouts.count, timeouts.probes_due);
         self.space.restart_probe_timer(now);
-        timeouts.count
+        if count > TIMEOUTS_ON_RECORD {
+            (0..probes).for_each(|_| self.forget_oldest_probe());
+        }
+        count
+    }
+
+    /// A path may stay silent for days while another works, with a probe every second that nothing but an
+    /// answer would take off the books.
+    fn forget_oldest_probe(&mut self) {
+        let oldest = self.space.sent.iter().find(|(_, packet)| packet.is_bare_probe());
+        let Some((number, _)) = oldest else { return };
+        let Some(packet) = self.space.remove(number, Removed::Lost) else { return };
+        let LossRecovery { measured, counters, .. } = &mut self.recovery;
+        counters.untracked += 1;
+        if packet.epoch == measured.epoch {
+            measured.leave_flight(u64::from(packet.size));
+            if packet.probes_mtu(measured.mtu.current()) {
+                measured.mtu.forget_probe();
+            }
+        }
+        if packet.is_marked() {
+            measured.ecn.on_forgotten(packet.sent_at);
+        }
     }
 
     /// The handshake's packets, which path 0 carries, have not been answered for a probe timeout.

@@ -231,10 +231,20 @@ impl SentPacket {
         !self.source.is_nothing() && !self.is_coded() && !self.is_resent() && !self.is_rebuilt()
     }
 
+    /// Whether nothing in it has to reach the peer.
+    fn is_bare(&self) -> bool {
+        !self.frames.carries_data() && self.frames.control.is_empty()
+    }
+
     /// Whether its loss may only mean that the path carries no more than `current` bytes.
     pub(super) fn probes_mtu(&self, current: u16) -> bool {
-        let empty = !self.frames.carries_data() && self.frames.control.is_empty();
-        self.size > current && empty && matches!(self.purpose, PacketPurpose::Probe | PacketPurpose::MtuProbe)
+        let probes = matches!(self.purpose, PacketPurpose::Probe | PacketPurpose::MtuProbe);
+        self.size > current && self.is_bare() && probes
+    }
+
+    /// Whether it only asked for an answer.
+    pub(super) fn is_bare_probe(&self) -> bool {
+        self.purpose == PacketPurpose::Probe && self.is_bare()
     }
 
     /// Whether something in it is left to deliver, and it is no recovery packet.
