@@ -58,8 +58,7 @@ pub struct TransportConfig {
     pub reset_stream_at: bool,
     /// Paths open at once, 1 to 64; 1 does not negotiate multipath. Default 8.
     pub max_paths: u32,
-    /// Initial congestion window of each path in packets (RFC 9002 section 7.2), at most
-    /// 2^20. Default 10.
+    /// Initial congestion window of each path in packets (RFC 9002 section 7.2), 2 to 2^20. Default 10.
     pub initial_window_packets: u64,
     /// Round-trip time assumed before the first sample where the path store knows of none (RFC 9002
     /// section 6.2.2). Default 333 ms.

@@ -18,8 +18,9 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     /// A full bucket that holds so many packets of `size` bytes (RFC 9002 section 7.7 allows the
-    /// initial window).
+    /// initial window), and one at least: of fewer it would never let any go.
     pub(crate) fn new(now: Instant, packets: u64, size: u64) -> Self {
+        let packets = packets.max(1);
         let burst = packets * size;
         Self { packets, capacity: burst, tokens: burst as f64, refilled_at: now }
     }
@@ -72,6 +73,22 @@ mod tests {
         let later = Instant::ORIGIN + Duration::from_micros(1_200);
         pacer.refill(later, rate);
         assert_eq!(pacer.wait(1_200, rate), Duration::ZERO);
+    }
+
+    /// Whatever the initial window is configured to be, the controller's is two packets at least.
+    #[test]
+    fn a_bucket_for_no_packet_lets_one_go_at_a_time() {
+        let rate = BitRate(800_000); // 200 bytes in the two milliseconds that it always holds
+        let mut pacer = Pacer::new(Instant::ORIGIN, 0, 1_200);
+        for second in 0..3 {
+            pacer.refill(Instant::ORIGIN + Duration::from_secs(second), rate);
+            assert_eq!(pacer.wait(1_200, rate), Duration::ZERO, "after {second} s");
+            pacer.on_sent(1_200);
+            assert_eq!(pacer.wait(1_200, rate), Duration::from_millis(12));
+        }
+        pacer.on_mtu(1_452);
+        pacer.refill(Instant::ORIGIN + Duration::from_secs(10), rate);
+        assert_eq!(pacer.wait(1_452, rate), Duration::ZERO);
     }
 
     #[test]
