@@ -232,14 +232,15 @@ impl Datagrams {
         self.outgoing.front().is_some_and(|next| next.steady) && self.are_left_out_of(path)
     }
 
-    /// Appends the datagrams that fit below `limit` of a packet of `path`; those that fit no packet
-    /// at all are dropped. Those with a deadline are added to `timed`.
+    /// Appends the datagrams that fit below `limit` of a packet of `path`. Where that has as much room as
+    /// any of the path, which `drops` says, those that do not fit are dropped. Those with a deadline are
+    /// added to `timed`.
     pub(crate) fn write(
         &mut self,
         path: PathId,
         out: &mut Vec<u8>,
         limit: usize,
-        packet_is_empty: bool,
+        drops: bool,
         timed: &mut Vec<TimedDatagram>,
     ) -> Written {
         let start = out.len();
@@ -254,7 +255,7 @@ impl Datagrams {
             let differs =
                 next.deadline.is_some() && timed.last().is_some_and(|t| t.priority != next.priority);
             let apart = (next.apart || differs) && out.len() > start;
-            if !fits && (out.len() > start || !packet_is_empty) || apart {
+            if !fits && (out.len() > start || !drops) || apart {
                 break;
             }
             let Some(next) = self.outgoing.pop_front() else { break };

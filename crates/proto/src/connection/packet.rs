@@ -57,6 +57,11 @@ impl PacketBuilder {
     pub(super) fn is_empty(&self, out: &[u8]) -> bool {
         out.len() == self.at.payload
     }
+
+    /// Bytes of the datagram that it may fill.
+    pub(super) fn room(&self) -> usize {
+        self.limit + TAG_LEN - self.at.start
+    }
 }
 
 impl Connection {

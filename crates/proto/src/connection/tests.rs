@@ -1009,6 +1009,27 @@ fn acks_alone_stay_within_the_amplification_limit() {
     assert!((1..=limit).contains(&sent), "{sent} bytes, and {limit} may be sent");
 }
 
+/// The second probe of a silence is smaller than the path's packets, which may be why nobody answers.
+#[test]
+fn datagrams_that_do_not_fit_a_probe_wait_for_a_packet() {
+    let (mut client, _) =
+        connected_with(TransportConfig { initial_datagram_size: 1_452, ..TransportConfig::default() });
+    allow_data(&mut client);
+    client.peer.max_datagram_frame_size = 1_400u16.into();
+    let mut out = Vec::new();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
+    (0..2).for_each(|_| client.on_probe_timeout(Instant::ORIGIN, PathId::ZERO));
+    (0..2).for_each(|_| client.send_datagram(vec![7; 1_300].into()).unwrap());
+    let mut transmit = || {
+        out.clear();
+        client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
+        (out.len() > 1_300, client.datagrams_waiting(), client.stats().datagrams_dropped)
+    };
+    let probe = (false, 2_600, 0);
+    assert_eq!([transmit(), transmit()], [probe, probe]);
+    assert_eq!([transmit(), transmit()], [(true, 1_300, 0), (true, 0, 0)]);
+}
+
 #[test]
 fn a_copy_of_stream_data_settles_no_datagram_beside_it() {
     let (mut client, _) =

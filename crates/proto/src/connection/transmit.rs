@@ -529,8 +529,10 @@ impl Connection {
         let (limit, before) = (builder.limit, out.len());
         self.streams.write_control(out, limit, &mut builder.frames.streams);
         let before_data = out.len();
-        let packet_is_empty = builder.is_empty(out);
-        let written = self.datagrams.write(builder.path, out, limit, packet_is_empty, &mut builder.timed);
+        // What does not fit a probe, which may be small, may well fit the path.
+        let full = self.paths.get(&builder.path).map_or(0, Path::datagram_size);
+        let drops = builder.is_empty(out) && builder.room() + self.repair.headroom() >= full;
+        let written = self.datagrams.write(builder.path, out, limit, drops, &mut builder.timed);
         // What is followed until its deadline is not protected twice.
         let followed = !builder.timed.is_empty() && self.repair.follows_datagrams();
         builder.frames.timed |= !builder.timed.is_empty();
