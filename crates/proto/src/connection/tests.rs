@@ -337,7 +337,8 @@ fn who_asks_for_a_probe_has_one_on_every_path_at_once() {
     assert_eq!(client.stats().packets_sent - before, 1, "asking twice is asking once");
 }
 
-/// Frames that have become moot were all that waited, and the policy was not asked.
+/// Frames that have become moot, or datagrams that fit no packet any more, were all that waited, and the
+/// policy was not asked.
 #[test]
 fn news_that_is_moot_does_not_keep_recovery_back() {
     use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -358,7 +359,11 @@ fn news_that_is_moot_does_not_keep_recovery_back() {
     ASKED.store(false, Relaxed);
     client.queue_control(ControlFrame::PathStatus { path: PathId(5) }).unwrap();
     assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_none());
-    assert!(client.control.is_empty() && ASKED.load(Relaxed));
+    assert!(client.control.is_empty() && ASKED.swap(false, Relaxed));
+    // The path was wider when the application was told how large a datagram may be.
+    assert!(client.datagrams.send(vec![7; 2_000].into(), None, DatagramOptions::new()));
+    assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_none());
+    assert!(!client.datagrams.has_pending() && ASKED.load(Relaxed));
 }
 
 #[test]

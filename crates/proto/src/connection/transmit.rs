@@ -404,9 +404,10 @@ impl Connection {
         }
         let control = self.control.len();
         let built = self.build_data(now, id, next, out);
-        if built.is_none() && self.control.len() < control && !self.state.is_closed() {
-            // Nothing of it mattered any more: then the combination, recovery, or what may not leave over
-            // this path.
+        let is_open = !self.state.is_closed();
+        if built.is_none() && is_open && (self.control.len() < control || !self.has_pending()) {
+            // Nothing of it mattered any more, or fits: then the combination, recovery, or what may not leave
+            // over this path.
             return self.build_next(now, batch, out);
         }
         built.map(|_| id)
