@@ -110,8 +110,9 @@ impl Connection {
             path.resume(&self.config.path_store);
             let ack = path.on_packets_acked(now, newly, &group);
             let load = path.load();
-            // An exchange is over: what it has taught may serve another connection.
-            if path.in_flight() == 0 && self.handshake.is_confirmed() {
+            // An exchange is over: what it has taught may serve another connection. A path that is closed has
+            // said so already.
+            if path.in_flight() == 0 && self.handshake.is_confirmed() && !path.is_closing() {
                 let found = path.take_finding(now);
                 self.config.path_store.remember(&path.network(), path.learnt(), &found);
             }

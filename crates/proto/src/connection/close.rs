@@ -144,16 +144,21 @@ impl Connection {
         }
     }
 
-    /// Somebody closes while the paths work. What was learnt of them serves the next connection as after an
-    /// exchange, although not all has been acknowledged: a client may close with the last byte that it wanted.
-    /// What its connection was lent would be gone else (docs/decisions/0018-careful-resume.md). A path at rest has said
-    /// it all before, and others may have been lent that, or know better by now.
+    /// Somebody closes the connection.
     fn leave_paths(&mut self, now: Instant) {
-        if !self.handshake.is_confirmed() {
-            return;
-        }
-        let is_known = |path: &&mut Path| path.rtt().first_sample_at().is_some() && path.has_news();
-        for path in self.paths.values_mut().filter(|path| path.works()).filter(is_known) {
+        let ids: smallvec::SmallVec<[PathId; 8]> = self.paths.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.leave_path(now, id));
+    }
+
+    /// Somebody closes the connection, or a path of it, while the path works. What was learnt of it serves the
+    /// next connection as after an exchange, although not all has been acknowledged: a client may close with the
+    /// last byte that it wanted. What its connection was lent would be gone else
+    /// (docs/decisions/0018-careful-resume.md). A path at rest has said it all before, and others may have been
+    /// lent that, or know better by now.
+    pub(super) fn leave_path(&mut self, now: Instant, id: PathId) {
+        let confirmed = self.handshake.is_confirmed();
+        let Some(path) = self.paths.get_mut(&id).filter(|path| confirmed && path.works()) else { return };
+        if path.rtt().first_sample_at().is_some() && path.has_news() {
             let found = path.take_finding(now);
             self.config.path_store.remember(&path.network(), path.learnt(), &found);
         }

@@ -414,6 +414,7 @@ impl Connection {
     }
 
     fn abandon(&mut self, now: Instant, id: PathId, code: TransportErrorCode, by: AbandonedBy) {
+        self.leave_path(now, id);
         self.fail_blocks_of(now, id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };

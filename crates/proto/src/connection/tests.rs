@@ -526,6 +526,38 @@ fn a_closed_path_gives_its_source_memory_back() {
     assert!(client.repair.keep(&[7; 1_500]).is_some());
 }
 
+/// What a path carries is lent to one connection at a time: with a path that closed while it was busy it
+/// was gone.
+#[test]
+fn what_was_learnt_of_a_path_is_kept_when_that_is_closed() {
+    let (mut client, _) = connected_client();
+    client.handshake.confirm_for_test();
+    let local = std::net::SocketAddr::from(([127, 0, 0, 3], 1));
+    let network = NetworkPath { local, ..client.paths[&PathId::ZERO].network() };
+    let mut path = Path::new(PathId(1), network, &client.config, Instant::ORIGIN);
+    path.open();
+    for number in 0..2 {
+        let packet = crate::path::sending::NewPacket {
+            number,
+            level: Level::OneRtt,
+            size: 1_200,
+            purpose: crate::PacketPurpose::Data,
+            ack_eliciting: true,
+            frames: crate::path::sent::SentFrames::default(),
+            source: crate::path::source::Source::Nothing,
+        };
+        path.on_packet_sent(Instant::ORIGIN, crate::path::space::Space::Data, packet);
+    }
+    client.paths.insert(PathId(1), path);
+    let (later, mut ack) = (Instant::ORIGIN + Duration::from_millis(20), Vec::new());
+    crate::wire::encode_ack(Some(PathId(1)), 0, None, core::iter::once(0..=0), 100, &mut ack);
+    receive_at(&mut client, later, &ack).unwrap();
+    let known = |client: &Connection| client.config.path_store.recall(&network).rtt;
+    assert_eq!(known(&client), None, "something is under way");
+    client.close_path(later, PathId(1), 0u8.into()).unwrap();
+    assert_eq!(known(&client), Some(Duration::from_millis(20)));
+}
+
 /// RFC 9001 section 6: TLS's own KeyUpdate has no place in QUIC.
 #[test]
 fn a_tls_key_update_is_an_unexpected_message() {
