@@ -75,6 +75,13 @@ pub(super) struct Candidate {
     pub(super) response: Option<[u8; 8]>,
 }
 
+impl Candidate {
+    /// Whether an answer waits that the amplification limit lets leave.
+    fn is_answered_now(&self) -> bool {
+        self.response.is_some() && self.budget.left() >= MIN_USEFUL_SIZE
+    }
+}
+
 /// A packet to other addresses than the path's own.
 pub(crate) struct OffPath {
     pub(crate) network: NetworkPath,
@@ -267,7 +274,7 @@ impl Path {
     /// Whether something waits for [`next_off_path`](Self::next_off_path).
     pub(crate) fn has_off_path(&self) -> bool {
         self.previous.as_ref().is_some_and(|p| p.validation.due)
-            || self.candidates.iter().any(|c| c.response.is_some() && c.budget.left() >= MIN_USEFUL_SIZE)
+            || self.candidates.iter().any(Candidate::is_answered_now)
     }
 
     /// A challenge to the addresses that the path left, or an answer to a probe.
@@ -284,7 +291,7 @@ impl Path {
             let (network, cid) = (previous.network, previous.cid);
             return Some(OffPath { network, cid, frame, size: MIN_CHALLENGE_SIZE });
         }
-        let candidate = self.candidates.iter_mut().find(|c| c.response.is_some())?;
+        let candidate = self.candidates.iter_mut().find(|c| c.is_answered_now())?;
         let size = usize::try_from(candidate.budget.left()).unwrap_or(usize::MAX).min(MIN_CHALLENGE_SIZE);
         candidate.budget.sent += size as u64;
         let frame = Frame::PathResponse(PathResponse(candidate.response.take()?));
@@ -318,5 +325,32 @@ impl Path {
             (validation.retry_at, validation.due) = (None, true);
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::PathId;
+
+    /// Of a datagram with two packets the second brings no bytes of its own.
+    #[test]
+    fn an_answer_that_nobody_has_paid_for_leaves_after_others() {
+        let network = |host: u8| {
+            let end = |host: u8, port: u16| ([192, 0, 2, host], port).into();
+            NetworkPath { local: end(1, 1), remote: end(host, 2) }
+        };
+        let mut path = Path::new(PathId::ZERO, network(2), &TransportConfig::default(), Instant::ORIGIN);
+        for (host, bytes) in [(3, 0), (4, 1_200)] {
+            path.add_candidate(network(host), ConnectionId::EMPTY, bytes);
+            path.on_challenge_elsewhere(&network(host), [host; 8]);
+        }
+        assert!(path.has_off_path());
+        let answer = path.next_off_path(Instant::ORIGIN).map(|packet| (packet.network, packet.size));
+        assert_eq!(answer, Some((network(4), 1_200)));
+        assert!(!path.has_off_path() && path.next_off_path(Instant::ORIGIN).is_none());
+        assert!(path.earn_budget_elsewhere(&network(3), 100));
+        let answer = path.next_off_path(Instant::ORIGIN).map(|packet| (packet.network, packet.size));
+        assert_eq!(answer, Some((network(3), 300)));
     }
 }
