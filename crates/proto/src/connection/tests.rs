@@ -1049,10 +1049,13 @@ fn acks_alone_stay_within_the_amplification_limit() {
 /// The second probe of a silence is smaller than the path's packets, which may be why nobody answers.
 #[test]
 fn datagrams_that_do_not_fit_a_probe_wait_for_a_packet() {
+    let (recovery, initial_datagram_size) = (RecoveryKind::None, 1_452);
     let (mut client, _) =
-        connected_with(TransportConfig { initial_datagram_size: 1_452, ..TransportConfig::default() });
+        connected_with(TransportConfig { recovery, initial_datagram_size, ..TransportConfig::default() });
     allow_data(&mut client);
     client.peer.max_datagram_frame_size = 1_400u16.into();
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, b"stream data").unwrap();
     let mut out = Vec::new();
     while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
     (0..2).for_each(|_| client.on_probe_timeout(Instant::ORIGIN, PathId::ZERO));
@@ -1065,6 +1068,9 @@ fn datagrams_that_do_not_fit_a_probe_wait_for_a_packet() {
     let probe = (false, 2_600, 0);
     assert_eq!([transmit(), transmit()], [probe, probe]);
     assert_eq!([transmit(), transmit()], [(true, 1_300, 0), (true, 0, 0)]);
+    let sent = client.paths[&PathId::ZERO].sent();
+    let with_stream_data = sent.iter().filter(|(_, packet)| !packet.frames.streams.ranges.is_empty());
+    assert_eq!(with_stream_data.count(), 3, "each probe has what is un-ACKed");
 }
 
 #[test]

@@ -325,7 +325,9 @@ impl Connection {
             self.abandon_again();
             if self.has_pending() {
                 self.write_all(&mut builder, out);
-            } else {
+            }
+            // Nothing waits, or nothing that fits.
+            if !builder.ack_eliciting {
                 self.write_oldest_again(id, newer, &mut builder, out);
             }
         }
