@@ -6,7 +6,7 @@ use units::{Duration, Instant};
 
 use super::*;
 use crate::{
-    ClientConfig, DatagramOptions, RepairConfig,
+    ClientConfig, DatagramOptions, PathLimits, PathUse, RepairConfig,
     crypto::{Level, NewKeys, TlsSession},
     keys::{KeyPhase, OneRttKeys},
     policy::{Built, RecoveryAction, RecoveryKind, RecoveryPolicy, Scheme, UnackedView},
@@ -1097,6 +1097,22 @@ fn a_copy_of_stream_data_settles_no_datagram_beside_it() {
     assert_eq!(settled(&client), (1, 0, 0, 0), "the copy had the stream's bytes alone");
     receive_at(&mut client, later, &ack_of(original)).unwrap();
     assert_eq!(settled(&client), (1, 1, 0, 0));
+}
+
+/// What it carries costs money, whichever scheme it is that wants to send it twice.
+#[test]
+fn no_copies_leave_over_a_metered_path() {
+    for (carries, copies) in [(PathUse::Regular, 1), (PathUse::Metered, 0)] {
+        let recovery = RecoveryKind::Proactive;
+        let (mut client, _) = connected_with(TransportConfig { recovery, ..TransportConfig::default() });
+        allow_data(&mut client);
+        client.set_path_limits(PathId::ZERO, PathLimits { carries, ..PathLimits::default() }).unwrap();
+        let id = client.open(Dir::Uni).unwrap();
+        client.write(id, b"stream data").unwrap();
+        let mut out = Vec::new();
+        while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
+        assert_eq!(client.stats().copies_sent, copies, "{carries}");
+    }
 }
 
 /// docs/decisions/0003-recovered.md: what the peer has rebuilt is not sent again, and its path has

@@ -10,7 +10,10 @@ use crate::{
         packet::{Built, PacketBuilder},
     },
     crypto::Level,
-    path::sent::{Content, Resent, SentFrames, SentPacket},
+    path::{
+        Path,
+        sent::{Content, Resent, SentFrames, SentPacket},
+    },
     policy::{Carried, RecoveryAction, RecoveryEvent},
     wire::PathId,
 };
@@ -46,7 +49,8 @@ impl Connection {
         Some(built)
     }
 
-    /// Sends a copy that the policy wants before data that waits, if the window has room for it.
+    /// Sends a copy that the policy wants before data that waits, if the window has room for it, and the
+    /// application lets the path carry copies.
     pub(in crate::connection) fn send_copy_ahead(
         &mut self,
         now: Instant,
@@ -55,8 +59,8 @@ impl Connection {
         on: PathId,
         out: &mut Vec<u8>,
     ) -> bool {
-        let room = self.has_window(on);
-        let built = if room { self.send_copy(now, of, packet.0, on, out) } else { None };
+        let may = self.paths.get(&on).is_some_and(Path::may_carry_recovery) && self.has_window(on);
+        let built = if may { self.send_copy(now, of, packet.0, on, out) } else { None };
         let carried =
             built.map(|built| Carried { number: PacketNumber(built.number), bytes: built.size as u64 });
         self.repair.policy.on_done(&RecoveryAction::Reinject { packet, of, on }, carried);
