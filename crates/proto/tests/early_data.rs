@@ -115,6 +115,27 @@ fn the_largest_early_datagram_arrives() {
     assert_eq!(pair.server().receive_datagram().map(|datagram| datagram.len()), Some(max));
 }
 
+/// The Length field of their headers has two bytes, fourteen bits of which count.
+#[test]
+fn early_packets_are_no_longer_than_they_can_say() {
+    let (client, server) = configs(true);
+    let transport = Arc::new(TransportConfig {
+        initial_datagram_size: 40_000,
+        max_datagram_size: 40_000,
+        ..(*client.transport).clone()
+    });
+    let client = ClientConfig { transport: transport.clone(), ..client };
+    let server = ServerConfig { transport, ..server };
+    visit(&client, &server);
+    let data = vec![7; 30_000];
+    let (mut pair, id) = early_pair(&client, &server, &data);
+    pair.run(SECOND);
+    assert_eq!(pair.client().early_data_accepted(), Some(true));
+    assert_eq!(pair.server().accept(Dir::Bi), Some(id));
+    assert!(read(pair.server(), id).unwrap() == data);
+    assert_eq!(pair.client().stats().packets_lost, 0);
+}
+
 /// The first 0-RTT packets find no connection when the server answers with a Retry; they are sent
 /// again (RFC 9000 section 17.2.5.3).
 #[test]

@@ -119,7 +119,8 @@ impl Connection {
         })
     }
 
-    /// Starts an Initial, Handshake or 0-RTT packet that ends at `end` of the buffer at most.
+    /// Starts an Initial, Handshake or 0-RTT packet that ends at `end` of the buffer at most, and is no
+    /// longer than its header can say.
     pub(super) fn begin_long(&self, level: Level, end: usize, out: &mut Vec<u8>) -> Option<PacketBuilder> {
         let (kind, space) = match level {
             Level::Initial => (PacketKind::Initial, &self.handshake.space(level)?.space),
@@ -140,7 +141,7 @@ impl Connection {
             level,
             number,
             at,
-            limit: end.checked_sub(TAG_LEN)?,
+            limit: end.min(at.pn_offset + HeaderPositions::MAX_LENGTH).checked_sub(TAG_LEN)?,
             frames: SentFrames::default(),
             ack_eliciting: false,
             pad_to: 0,
