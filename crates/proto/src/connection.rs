@@ -561,8 +561,8 @@ impl Connection {
         }
         let room = self.paths.values().filter(|p| p.is_open()).map(|p| self.payload_room(p)).min()?;
         let room = room.min(usize::try_from(peer_limit).unwrap_or(usize::MAX));
-        // The length field takes two bytes for everything that a packet carries.
-        Some(room.saturating_sub(DatagramHeader::len(64, true)))
+        // Two bytes of length for all that packets of the usual size carry, four in jumbo ones.
+        Some(room.saturating_sub(DatagramHeader::len(room.max(64), true)))
     }
 
     /// Queues an application datagram.

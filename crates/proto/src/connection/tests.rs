@@ -1046,6 +1046,21 @@ fn acks_alone_stay_within_the_amplification_limit() {
     assert!((1..=limit).contains(&sent), "{sent} bytes, and {limit} may be sent");
 }
 
+/// RFC 9221 section 3: the peer's limit is of whole frames, and closes who sends larger ones.
+#[test]
+fn no_datagram_frame_is_larger_than_the_peer_takes() {
+    let (mut client, _) =
+        connected_with(TransportConfig { initial_datagram_size: 32_752, ..TransportConfig::default() });
+    for (limit, largest) in [(20_000u16, 19_995), (1_200, 1_197)] {
+        client.peer.max_datagram_frame_size = limit.into();
+        assert_eq!(client.max_datagram_size(), Some(largest));
+        client.send_datagram(vec![7; largest].into()).unwrap();
+        let mut frame = Vec::new();
+        client.datagrams.write(PathId::ZERO, &mut frame, 32_000, true, &mut Vec::new());
+        assert_eq!(frame.len(), usize::from(limit));
+    }
+}
+
 /// The second probe of a silence is smaller than the path's packets, which may be why nobody answers.
 #[test]
 fn datagrams_that_do_not_fit_a_probe_wait_for_a_packet() {
