@@ -61,6 +61,7 @@ use event::EventQueue;
 use flow::{Credit, Window};
 use memory::Memory;
 pub use memory::initial_stream_window;
+pub use outgoing::Again;
 use outgoing::ControlKey;
 use queue::SendQueue;
 use recv::RecvHalf;

@@ -1114,6 +1114,37 @@ fn a_copy_of_stream_data_settles_no_datagram_beside_it() {
     assert_eq!(settled(&client), (1, 1, 0, 0));
 }
 
+/// What the copy had no room for is as lost as before.
+#[test]
+fn a_copy_on_a_path_that_carries_less_mends_nothing() {
+    for (size, mended) in [(1_452, 1), (1_200, 0)] {
+        let (recovery, initial_datagram_size) = (RecoveryKind::None, 1_452);
+        let (mut client, _) =
+            connected_with(TransportConfig { recovery, initial_datagram_size, ..TransportConfig::default() });
+        allow_data(&mut client);
+        let id = client.open(Dir::Uni).unwrap();
+        client.write(id, &[7; 1_400]).unwrap();
+        let mut out = Vec::new();
+        client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
+        let (original, _) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+        let config = TransportConfig { initial_datagram_size: size, ..TransportConfig::default() };
+        let network = client.paths[&PathId::ZERO].network();
+        let mut path = Path::new(PathId(1), network, &config, Instant::ORIGIN);
+        path.open();
+        client.paths.insert(PathId(1), path);
+        let (cid, token) = (ConnectionId::new(&[9; 8]).unwrap(), crate::wire::ResetToken([9; 16]));
+        client.cids.on_new(PathId(1), 0, 0, cid, token).unwrap();
+        out.clear();
+        client.send_copy(Instant::ORIGIN, PathId::ZERO, original, PathId(1), &mut out).unwrap();
+        let (later, mut ack) = (Instant::ORIGIN + Duration::from_millis(20), Vec::new());
+        crate::wire::encode_ack(Some(PathId(1)), 0, None, core::iter::once(0..=0), 100, &mut ack);
+        receive_at(&mut client, later, &ack).unwrap();
+        client.give_up_packet(later, PathId::ZERO, original);
+        assert_eq!(client.stats().packets_mended, mended, "{size} bytes");
+        assert_eq!(client.streams.sendable_bytes() > 0, mended == 0);
+    }
+}
+
 /// What it carries costs money, whichever scheme it is that wants to send it twice.
 #[test]
 fn no_copies_leave_over_a_metered_path() {

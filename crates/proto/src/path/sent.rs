@@ -99,6 +99,8 @@ pub(crate) struct SentFrames {
     pub(crate) told: Option<(PathId, Told)>,
     /// The packet that this one is a recovery copy of.
     pub(crate) copy_of: Option<(PathId, u64)>,
+    /// It had no room for all of that: the copy's path carries less.
+    pub(crate) copies_part: bool,
     /// Whether the packet carried a DATAGRAM frame (never retransmitted, but worth coding).
     pub(crate) datagram: bool,
     /// Whether it carried datagrams that are followed until their deadlines.

@@ -21,6 +21,17 @@ pub(super) enum ControlKey {
     StreamsBlocked(Dir),
 }
 
+/// How much of what a packet carried was written again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Again {
+    /// Nothing was left to write, or not even the first frame fitted.
+    Nothing,
+    /// There was no room for all that is not acknowledged.
+    Part,
+    /// All that is not acknowledged.
+    All,
+}
+
 impl Streams {
     /// Bytes of stream data that could be sent now: lost ones, and new ones. Flow control never
     /// stands in the way of these, since only what it allows is taken over from the application. A
@@ -182,8 +193,7 @@ impl Streams {
     }
 
     /// Reinjection: appends what `ranges` carried once more, minus what has been acknowledged
-    /// since, as much as fits while `out.len() <= limit`. Returns whether anything was written;
-    /// `false` means that nothing was left to write (or that not even the first frame fitted).
+    /// since, as much as fits while `out.len() <= limit`.
     ///
     /// The new packet answers for those bytes that were waiting as lost, and for no others.
     pub fn write_ranges(
@@ -192,15 +202,17 @@ impl Streams {
         out: &mut Vec<u8>,
         limit: usize,
         sent: &mut SentStreamFrames,
-    ) -> bool {
+    ) -> Again {
         let start = out.len();
+        let mut again = Again::All;
         for &range in ranges {
             let wrote = self.with_send(range.id, |half| half.write_again(range, out, limit, sent));
             if wrote == Some(Wrote::NoRoom) {
+                again = Again::Part;
                 break;
             }
         }
-        out.len() > start
+        if out.len() > start { again } else { Again::Nothing }
     }
 
     /// Reinjection: appends the credit that `control` announced once more, as far as the peer may lack it and as

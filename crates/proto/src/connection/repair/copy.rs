@@ -15,6 +15,7 @@ use crate::{
         sent::{Content, Resent, SentFrames, SentPacket},
     },
     policy::{Carried, RecoveryAction, RecoveryEvent},
+    streams::Again,
     wire::PathId,
 };
 
@@ -38,8 +39,9 @@ impl Connection {
             return None;
         }
         let mut builder = self.begin_full(on, out)?;
-        self.write_frames_again(&frames, &mut builder, out);
+        let wrote = self.write_frames_again(&frames, &mut builder, out);
         builder.frames.copy_of = Some((of, number));
+        builder.frames.copies_part = wrote == Again::Part;
         let built = self.finish_packet(now, builder, PacketPurpose::Copy, out)?;
         if let Some(packet) = self.paths.sent_packet_mut(of, number) {
             packet.on_resent(Resent::Copied);
@@ -72,7 +74,7 @@ impl Connection {
         frames: &SentFrames,
         builder: &mut PacketBuilder,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Again {
         let limit = builder.limit;
         let wrote =
             self.streams.write_ranges(&frames.streams.ranges, out, limit, &mut builder.frames.streams);
@@ -81,7 +83,8 @@ impl Connection {
         }
         self.write_crypto(builder, out);
         self.streams.write_credit_again(&frames.streams.control, out, limit, &mut builder.frames.streams);
-        builder.ack_eliciting |= wrote;
+        builder.ack_eliciting |= wrote != Again::Nothing;
+        wrote
     }
 
     /// Appends the frames of the oldest un-ACKed packet, or of one `newer` packets after it, once
