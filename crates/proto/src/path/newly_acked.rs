@@ -202,7 +202,7 @@ impl LossRecovery {
     /// otherwise (RFC 9002 section 5.1). They are acknowledged at once.
     fn on_late(&mut self, now: Instant, newly: &NewlyAcked) {
         let Self { measured, thresholds, .. } = self;
-        for (number, packet) in newly.packets.iter().filter(|(_, p)| p.epoch == measured.epoch) {
+        for (number, packet) in newly.packets.iter().filter(|(_, p)| p.went_over(measured.epoch)) {
             if let Some(overtaken_by) = newly.overtaken_by(*number) {
                 let age = now - packet.sent_at;
                 thresholds.on_late(overtaken_by, age, &measured.rtt);
@@ -225,7 +225,7 @@ impl LossRecovery {
             measured.on_round_trip(now, now - sent_at, delay);
         }
         let (packets, epoch) = (&newly.packets, measured.epoch);
-        let here = packets.iter().map(|(_, p)| p).filter(|p| p.epoch == epoch);
+        let here = packets.iter().map(|(_, p)| p).filter(|p| p.went_over(epoch));
         newly.in_flight_before = measured.in_flight;
         newly.bytes = here.clone().filter(|p| p.is_in_flight()).map(|p| u64::from(p.size)).sum();
         measured.leave_flight(newly.bytes);
@@ -265,7 +265,8 @@ impl PacketSpace {
         newly.ce_sent_at = None;
         newly.largest_before = self.largest_acked;
         newly.raised_largest = is_new;
-        let sample = if is_new { self.sent.get(largest) } else { None };
+        // What left for other addresses says nothing about the path's (RFC 9000 section 9.4).
+        let sample = self.sent.get(largest).filter(|p| is_new && p.went_over(p.epoch));
         newly.largest_sent_at = sample.map(|p| p.sent_at);
         newly.largest_epoch = sample.map(|p| p.epoch).unwrap_or_default();
         newly.ce_packets = 0;
@@ -289,7 +290,7 @@ impl PacketSpace {
 mod tests {
     use super::*;
     use crate::{
-        NetworkPath, TransportConfig,
+        NetworkPath, PacketPurpose, TransportConfig,
         path::{
             probe::Company,
             space::test_support::{at, space_with},
@@ -354,6 +355,18 @@ mod tests {
             path.on_newly_acked(at(1_500), Space::Data, None, Duration::ZERO, Backoff::Ends, &mut newly)
         };
         assert_eq!([acked(0), acked(1)], [Answer::AfterSilence, Answer::Expected]);
+    }
+
+    /// A challenge to where the path was, or an answer to who probes from where it may be soon.
+    #[test]
+    fn packets_to_other_addresses_tell_no_round_trip_time() {
+        for (purpose, sample) in [(PacketPurpose::Data, Some(at(2))), (PacketPurpose::OffPath, None)] {
+            let mut space = space_with(2);
+            space.on_sent(2, Some(SentPacket { purpose, ..SentPacket::for_test(at(2)) }));
+            let mut newly = NewlyAcked::default();
+            space.on_ack(2, [0..=2].into_iter(), &mut newly).unwrap();
+            assert_eq!((newly.packets.len(), newly.largest_sent_at), (3, sample));
+        }
     }
 
     #[test]

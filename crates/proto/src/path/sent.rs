@@ -169,6 +169,11 @@ impl SentPacket {
         self.purpose.is_measured()
     }
 
+    /// Whether it took the path's own addresses, those of this epoch.
+    pub(super) fn went_over(&self, epoch: Epoch) -> bool {
+        self.epoch == epoch && self.purpose != PacketPurpose::OffPath
+    }
+
     /// Whether it left marked ECT(0).
     pub(super) fn is_marked(&self) -> bool {
         self.ecn.is_some()
