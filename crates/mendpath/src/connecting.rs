@@ -18,7 +18,8 @@ use crate::{
     socket::Socket,
 };
 
-/// A connection whose handshake is under way: await it to get the [`Connection`].
+/// A connection whose handshake is under way: await it to get the [`Connection`], also one that has
+/// ended since its handshake was complete.
 ///
 /// Dropping it closes the connection.
 #[must_use = "a dropped handshake closes the connection"]
@@ -84,10 +85,10 @@ impl Future for Connecting {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let done = ready!(Pin::new(&mut self.handshake).poll(cx));
-        Poll::Ready(match (done, self.connection.close_reason()) {
-            (_, Some(error)) => Err(error),
-            (Ok(()), None) => Ok(self.connection.clone()),
-            (Err(_), None) => Err(ConnectionError::EndpointGone),
+        Poll::Ready(match done {
+            // If it has ended since, what came before that can still be accepted and read.
+            Ok(()) => Ok(self.connection.clone()),
+            Err(_) => Err(self.connection.close_reason().unwrap_or(ConnectionError::EndpointGone)),
         })
     }
 }

@@ -51,6 +51,29 @@ async fn what_came_before_the_end_can_be_accepted_and_read() {
     .await;
 }
 
+/// The client has said all it had to say before the server looks whether its handshake is complete.
+#[tokio::test]
+async fn what_came_before_the_end_is_there_for_who_awaits_the_handshake_only_then() {
+    watchdog(async {
+        let pair = Pair::new();
+        let connecting = pair.client.connect(pair.address(), "localhost").unwrap();
+        let accepted = pair.server.accept().await.unwrap().accept().unwrap();
+        let client = connecting.await.unwrap();
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"last words").await.unwrap();
+        send.finish().unwrap();
+        send.finished().await.unwrap();
+        client.close(1u8.into(), b"");
+        pair.server.wait_idle().await;
+        let server = accepted.await.unwrap();
+        assert_eq!(server.close_reason(), Some(closed(1, b"")));
+        let mut recv = server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_to_end(100).await.unwrap(), b"last words");
+        assert_eq!(server.accept_uni().await.unwrap_err(), closed(1, b""));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn dropping_the_last_handle_closes() {
     watchdog(async {
