@@ -127,9 +127,9 @@ pub(crate) struct Datagrams {
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
     incoming_limit: usize,
-    /// What the last datagram that was refused for want of room takes, and out of how much; the
-    /// application is told when it is there.
-    blocked: Option<(usize, usize)>,
+    /// With how many bytes that wait the application is told of room, since a datagram was refused for
+    /// want of it: of several that were, the first that there is room for again.
+    blocked: Option<usize>,
     dropped: u64,
 }
 
@@ -154,7 +154,10 @@ impl Datagrams {
         let datagram = Outgoing { data, deadline, priority, apart, steady };
         let (takes, limit) = (datagram.takes(), self.outgoing_limit.min(room.unwrap_or(usize::MAX)));
         if !self.has_room_for(takes, limit) {
-            self.blocked = Some((takes, limit));
+            // Half of the queue, so that nobody is woken for each packet, and enough for what is refused,
+            // or it would ask and be refused without end.
+            let left = (limit / 2).min(limit.saturating_sub(takes));
+            self.blocked = self.blocked.max(Some(left));
             return false;
         }
         self.outgoing_bytes += takes;
@@ -282,14 +285,9 @@ impl Datagrams {
         Written { any: out.len() > start, untimed }
     }
 
-    /// Whether to tell the application that there is room again: half of the queue, so that it is not
-    /// woken for each packet, and enough for what was refused, or it would ask and be refused without
-    /// end.
+    /// Whether to tell the application that there is room again.
     pub(crate) fn take_unblocked(&mut self) -> bool {
-        let there_is = |(bytes, limit): (usize, usize)| {
-            self.outgoing_bytes * 2 <= limit && self.has_room_for(bytes, limit)
-        };
-        let unblocked = self.blocked.is_some_and(there_is);
+        let unblocked = self.blocked.is_some_and(|left| self.outgoing_bytes <= left);
         if unblocked {
             self.blocked = None;
         }
@@ -448,6 +446,31 @@ mod tests {
             datagrams.send(Bytes::from(vec![0; 50_000]), None, DatagramOptions::new()),
             "others have all of it"
         );
+    }
+
+    /// Who waits for the send buffer does not wait for somebody else's short queue to be empty.
+    #[test]
+    fn of_several_that_were_refused_the_first_that_has_room_is_told() {
+        let (all, few) = (DatagramOptions::new(), DatagramOptions::new().room(2_000));
+        for refused in [[all, few], [few, all]] {
+            let mut datagrams = Datagrams::new(10_000, 0);
+            (0..10).for_each(|_| assert!(datagrams.send(Bytes::from(vec![0; 1_000]), None, all)));
+            for options in refused {
+                assert!(!datagrams.send(Bytes::from(vec![0; 1_000]), None, options));
+            }
+            for left in (5..10).rev() {
+                assert!(!datagrams.take_unblocked());
+                assert!(write(&mut datagrams, &mut Vec::new()));
+                assert_eq!(datagrams.pending_bytes(), left * 1_000);
+            }
+            assert!(datagrams.take_unblocked(), "half of the send buffer is free");
+            // Who is refused then is told by their own measure.
+            assert!(!datagrams.send(Bytes::from(vec![0; 1_000]), None, few));
+            (0..3).for_each(|_| assert!(write(&mut datagrams, &mut Vec::new())));
+            assert!(!datagrams.take_unblocked());
+            assert!(write(&mut datagrams, &mut Vec::new()));
+            assert!(datagrams.take_unblocked());
+        }
     }
 
     #[test]
