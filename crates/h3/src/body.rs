@@ -13,12 +13,9 @@ use h3::{
     server::RequestStream,
 };
 use http_body::{Frame, SizeHint};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, Sleep},
-};
+use tokio::{sync::oneshot, time::Sleep};
 
-use crate::RecvStream;
+use crate::{RecvStream, patience::after};
 
 /// The body of a request as it comes, with its trailers.
 pub struct Body {
@@ -136,7 +133,7 @@ impl Body {
     }
 
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let until = Instant::now() + self.patience;
+        let until = after(self.patience);
         let silence = self.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
         if !self.waiting {
             self.waiting = true;

@@ -48,6 +48,7 @@ mod extensions;
 mod fields;
 mod guard;
 mod malformed;
+mod patience;
 mod response;
 mod server;
 mod settings;

@@ -31,10 +31,11 @@ use crate::{
     Body, Connection, EarlyData, Interim, SendStream,
     connection::{Accepted, Accepting},
     malformed::{OF_CONNECTIONS, length},
+    patience::after,
     response::Beside,
 };
 
-/// What a client may ask for and how long it may take.
+/// What a client may ask for and how long it may take; `Duration::MAX` is for ever.
 ///
 /// How many requests may be under way at a time is for
 /// [`ServerConfig::max_streams`](mendpath::ServerConfig::max_streams) to say.
@@ -154,7 +155,7 @@ impl Server {
         let mut h3: Requests =
             books.with_room(self.limits.head, pin!(builder.build::<_, Bytes>(watched))).await?;
         let requests = TaskTracker::new();
-        let idle = sleep_until(Instant::now() + self.limits.idle);
+        let idle = sleep_until(after(self.limits.idle));
         let (mut stop, mut idle, mut over) = (pin!(stop), pin!(idle), false);
         let mut last = None;
         loop {
@@ -182,7 +183,7 @@ impl Server {
                     accept_no_more(&mut h3, &accepting, last, &books).await?;
                 }
                 () = &mut idle, if !stopping => match self.idle_for(&requests, &books) {
-                    Some(left) => idle.as_mut().reset(Instant::now() + left),
+                    Some(left) => idle.as_mut().reset(after(left)),
                     None => {
                         requests.close();
                         accept_no_more(&mut h3, &accepting, last, &books).await?;

@@ -1,6 +1,6 @@
 //! `Server` with services.
 
-use std::{convert::Infallible, future::pending};
+use std::{convert::Infallible, future::pending, time::Duration};
 
 use bytes::Bytes;
 use h3::error::Code;
@@ -121,6 +121,33 @@ async fn interim_responses_are_refused_when_they_are_too_late() {
         let interim = kept.recv().await.unwrap();
         assert!(!interim.send(StatusCode::EARLY_HINTS, HeaderMap::new()), "the response has begun");
         drop((stream, requests));
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+/// Also for the body of a request.
+#[tokio::test]
+async fn there_may_be_no_limits() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let mut limits = Limits::default();
+        (limits.head, limits.body) = (Duration::MAX, Duration::MAX);
+        (limits.send, limits.idle) = (Duration::MAX, Duration::MAX);
+        let serving =
+            tokio::spawn(async move { Server::new(limits).serve(server, service_fn(echo), pending()).await });
+        let mut requests = requests(client).await;
+        let mut slow = requests.send_request(post("/")).await.unwrap();
+        let mut quick = requests.send_request(get("/")).await.unwrap();
+        quick.finish().await.unwrap();
+        assert_eq!(quick.recv_response().await.unwrap().status(), StatusCode::OK);
+        // The service has waited for some of it by now.
+        slow.send_data(pattern(100)).await.unwrap();
+        slow.finish().await.unwrap();
+        assert_eq!(slow.recv_response().await.unwrap().status(), StatusCode::OK);
+        assert!(read_response(&mut slow).await == pattern(100));
+        drop((quick, slow, requests));
         serving.await.unwrap().unwrap();
     })
     .await;
