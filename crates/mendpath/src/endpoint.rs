@@ -110,11 +110,10 @@ impl Endpoint {
     ) -> Result<Connecting, ConnectError> {
         let (engine, remote) = (self.crew().pick(), canonical(remote));
         let socket = engine.path_socket(path, remote)?;
-        let local = socket.socket.local();
-        // It may have been replaced meanwhile.
-        let started = engine.connect(config, remote, server_name, |sockets| {
-            sockets.select(local).map(|socket| socket.local())
-        });
+        let local = socket.local;
+        // Its socket may have been replaced meanwhile.
+        let started =
+            engine.connect(config, remote, server_name, |sockets| sockets.select(local).map(|_| local));
         let connecting = Connecting::new(started?);
         if let Some(socket) = socket.keep() {
             connecting.own_socket(PathId(0), socket);

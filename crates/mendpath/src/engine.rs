@@ -47,7 +47,7 @@ pub(crate) use self::{
 };
 use crate::{
     BindError, ClientConfig, ConnectError, ConnectionError, PathOptions, ServerConfig,
-    bind::bind_path,
+    bind::{bind, bind_path},
     clock,
     lock::lock,
     socket::{Receiver, Socket, UsedBy},
@@ -99,7 +99,9 @@ pub(crate) struct Started {
 
 /// A socket for a path; one that was bound for it, or for another path, is left again unless kept.
 pub(crate) struct PathSocket {
-    pub(crate) socket: Arc<Socket>,
+    socket: Arc<Socket>,
+    /// Where the path starts: of a socket that takes any of this host's addresses, the one asked for.
+    pub(crate) local: SocketAddr,
     owned: bool,
 }
 
@@ -298,17 +300,28 @@ impl Engine {
         remote: SocketAddr,
     ) -> Result<PathSocket, BindError> {
         let bound = options.local.filter(|local| local.port() != 0 && options.interface.is_none());
-        if let Some(socket) = bound.and_then(|local| self.sockets.select(local))
+        let suits = |local: &SocketAddr| local.ip().is_unspecified() || local.is_ipv4() == remote.is_ipv4();
+        if let Some(local) = bound.filter(suits)
+            && let Some(socket) = self.sockets.select(local)
             && socket.reaches(remote.ip())
-            && (!socket.is_dedicated() || socket.join())
         {
-            return Ok(PathSocket { owned: socket.is_dedicated(), socket });
+            let is_chosen = !local.ip().is_unspecified();
+            if is_chosen && socket.local().ip().is_unspecified() {
+                // It must be one of this host's.
+                let mut any_port = local;
+                any_port.set_port(0);
+                bind(any_port)?;
+            }
+            if !socket.is_dedicated() || socket.join() {
+                let local = if is_chosen { local } else { socket.local() };
+                return Ok(PathSocket { owned: socket.is_dedicated(), local, socket });
+            }
         }
         let socket = bind_path(options, remote)?;
         let local = socket.local_addr().map_err(|source| BindError::Io { local: remote, source })?;
         let socket =
             self.add_socket(socket, UsedBy::OnePath).map_err(|source| BindError::Io { local, source })?;
-        Ok(PathSocket { socket, owned: true })
+        Ok(PathSocket { local: socket.local(), socket, owned: true })
     }
 
     /// Takes a connection's news.

@@ -43,7 +43,8 @@ impl PathOptions {
     }
 
     /// Starts at this address of ours. With a port that the endpoint has bound, that socket is
-    /// used; with another port, or 0 for any, a fresh socket is bound.
+    /// used, also if it is bound to any address; with another port, or 0 for any, a fresh socket is
+    /// bound.
     #[must_use]
     pub fn local(mut self, local: SocketAddr) -> Self {
         self.local = Some(canonical(local));

@@ -20,7 +20,7 @@ pub(crate) fn migrate(shared: &Arc<Shared>, id: PathId, options: &PathOptions) -
     {
         let mut state = shared.lock();
         state.alive()?;
-        state.proto.migrate(clock::now(), id, socket.socket.local())?;
+        state.proto.migrate(clock::now(), id, socket.local)?;
         state.replace_socket(id, socket.keep());
     }
     shared.wake_driver();

@@ -36,7 +36,7 @@ impl Drop for Attempt<'_> {
 pub(crate) async fn open_path(shared: &Arc<Shared>, options: &PathOptions) -> Result<PathId, OpenPathError> {
     let remote = remote(shared, options)?;
     let socket = shared.engine.path_socket(options, remote)?;
-    let network = NetworkPath { local: socket.socket.local(), remote };
+    let network = NetworkPath { local: socket.local, remote };
     let mut attempt = None;
     // What the path waits for before it is opened.
     let mut obstacle = PathError::NoConnectionId;

@@ -119,6 +119,40 @@ async fn a_bound_socket_is_used_for_its_port() {
     .await;
 }
 
+/// Of a socket that takes all of them, on a host that has several.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_path_starts_at_the_address_that_was_asked_for_also_over_a_socket_of_any() {
+    use std::net::SocketAddr;
+
+    use mendpath::Endpoint;
+
+    watchdog(async {
+        let (server, config) = configs();
+        let server = Endpoint::server(server, LOOPBACK).unwrap();
+        let endpoint = Endpoint::client(SocketAddr::from(([0, 0, 0, 0], 0))).unwrap();
+        let port = endpoint.local_addrs()[0].port();
+        let at = |last: u8| SocketAddr::from(([127, 0, 0, last], port));
+        let to = server.local_addrs()[0];
+        let via = PathOptions::new().local(at(2));
+        let connecting = endpoint.connect_via(&config, &via, to, "localhost").unwrap();
+        let accept = async { server.accept().await.unwrap().await };
+        let (client, server) = tokio::join!(connecting, accept);
+        let (client, server) = (client.unwrap(), server.unwrap());
+        assert_eq!(server.remote_address(), at(2));
+        let path = client.add_path(fresh().local(at(3))).await.unwrap();
+        assert_eq!(path.network().unwrap().local, at(3));
+        assert!(server.path_stats().iter().any(|path| path.network.remote == at(3)));
+        path.migrate(&PathOptions::new().local(at(4))).unwrap();
+        assert_eq!(path.network().unwrap().local, at(4));
+        assert_eq!(endpoint.local_addrs().len(), 1);
+        let foreign = SocketAddr::from(([192, 0, 2, 77], port));
+        let error = client.add_path(PathOptions::new().local(foreign)).await.unwrap_err();
+        assert!(matches!(error, OpenPathError::Local(BindError::Io { .. })), "{error}");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_socket_of_two_paths_closes_with_the_second() {
     watchdog(async {
