@@ -57,8 +57,9 @@
 //! | decide who is let in                                | [`Incoming`], [`Admission`], [`AddressValidation`]   |
 //! | send and receive bytes                              | [`SendStream`], [`RecvStream`]                       |
 //! | add, watch, demote, move and close paths            | [`PathOptions`], [`Path`], [`PathUpdates`]           |
+//! | limit how fast a path carries what                  | [`PathLimits`], [`units::BitRate`]                   |
 //! | choose what is done about loss, and how fast to send | [`RecoveryKind`], [`ControllerKind`], [`TransportConfig`] |
-//! | bring a recovery scheme of your own                 | [`policy`], [`RecoveryKind::Custom`]                 |
+//! | bring a recovery scheme of your own                 | [`policy`], [`RecoveryKind::Custom`], [`units`]      |
 //! | know what happened                                  | [`PathStats`], [`ConnectionStats`], [`QlogDirectory`] |
 //!
 //! Names are those of `quinn` where the thing is the same; docs/library.md lists what differs. The
@@ -139,3 +140,4 @@ pub use recv_stream::RecvStream;
 pub use rustls;
 pub use send_stream::SendStream;
 pub use socket::SOCKET_BUFFER_SIZE;
+pub use units;

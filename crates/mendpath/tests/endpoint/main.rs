@@ -10,6 +10,7 @@ mod incoming;
 mod jumbo;
 mod migration;
 mod paths;
+mod policies;
 mod polls;
 #[cfg(feature = "qlog")]
 mod qlog;
