@@ -62,9 +62,10 @@
 //! | bring a recovery scheme of your own                 | [`policy`], [`RecoveryKind::Custom`], [`units`]      |
 //! | know what happened                                  | [`PathStats`], [`ConnectionStats`], [`QlogDirectory`] |
 //!
-//! Names are those of `quinn` where the thing is the same; docs/library.md lists what differs. The
-//! one difference that bites: a [`SendStream`] that is dropped before
-//! [`finish`](SendStream::finish) resets its stream.
+//! Names are those of `quinn` where the thing is the same; docs/library.md lists what differs. Three
+//! differences bite: a [`SendStream`] that is dropped before [`finish`](SendStream::finish) resets its
+//! stream; to finish one that the peer has stopped is an error; and a full buffer refuses the datagram
+//! that comes, instead of dropping those that wait.
 //!
 //! # Errors
 //!
