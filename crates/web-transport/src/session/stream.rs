@@ -5,7 +5,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use bytes::{BufMut, Bytes};
@@ -46,7 +46,7 @@ impl SendStream {
     /// # Errors
     /// If it was finished or reset, or the peer stopped it, before.
     pub fn set_reliable_boundary(&mut self) -> Result<(), StreamError> {
-        self.stream.set_reliable_boundary().map_err(|_| StreamError::Ended)
+        self.stream.set_reliable_boundary().map_err(|_| self.why_over())
     }
 
     pub(crate) fn poll_write(
@@ -69,9 +69,18 @@ impl SendStream {
     }
 
     pub(crate) fn finish(&mut self) -> Result<(), StreamError> {
-        self.stream.finish().map_err(|_| StreamError::Ended)?;
+        self.stream.finish().map_err(|_| self.why_over())?;
         self.over = true;
         Ok(())
+    }
+
+    /// Why nothing can follow: who stopped the stream has a code.
+    fn why_over(&mut self) -> StreamError {
+        // To write nothing never waits.
+        match self.stream.poll_write(&mut Context::from_waker(Waker::noop()), &[]) {
+            Poll::Ready(Err(error)) => error::write(error, self.link.codes(), |lost| self.link.lost(lost)),
+            _ => StreamError::Ended,
+        }
     }
 
     pub(crate) fn reset(&mut self, code: u32) {

@@ -63,6 +63,8 @@ async fn resets_and_stops_carry_their_code() {
                 assert_eq!(stopped.stream_error(), Some(code), "{kind:?}");
                 assert_eq!(stopped.session_error(), None);
                 assert_eq!(theirs.write(b"more").await.unwrap_err().stream_error(), Some(code));
+                assert_eq!(theirs.set_reliable_boundary().unwrap_err().stream_error(), Some(code));
+                assert_eq!(theirs.finish().unwrap_err().stream_error(), Some(code));
             }
         })
         .await;
