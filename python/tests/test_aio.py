@@ -407,6 +407,19 @@ def test_what_was_promised_of_a_stream_arrives_although_it_is_reset():
     run(main)
 
 
+def test_nothing_is_promised_of_a_stream_that_was_stopped():
+    async def main():
+        async with pair() as (ours, theirs):
+            _, writer, reader, _ = await both_ways(ours, theirs)
+            reader.stop(7)
+            assert await writer.stopped() == 7
+            with pytest.raises(aio.StreamStopped) as failed:
+                await writer.set_reliable_boundary()
+            assert failed.value.code == 7
+
+    run(main)
+
+
 def test_a_stop_wakes_whoever_drains():
     async def main():
         async with pair(server={"receive_window": 1 << 18, "stream_receive_window": 1 << 17}) as (ours, theirs):

@@ -149,8 +149,17 @@ impl NativeWriter {
 
     /// Promises what the transport has.
     fn set_reliable_boundary(&self, py: Python<'_>) -> PyResult<()> {
-        let promised = self.lock()?.stream.set_reliable_boundary();
-        promised.map_err(|_| errors::writing(py, &WriteError::ClosedStream))
+        let mut state = self.lock()?;
+        if state.stream.set_reliable_boundary().is_ok() {
+            return Ok(());
+        }
+        // To write nothing never waits, and says why nothing can follow.
+        let why = match state.stream.poll_write(&mut Context::from_waker(Waker::noop()), &[]) {
+            Poll::Ready(Err(error)) => error,
+            _ => WriteError::ClosedStream,
+        };
+        drop(state);
+        Err(errors::writing(py, &why))
     }
 
     /// Waits until the peer's transport has acknowledged everything, or has stopped the stream, whose
