@@ -353,8 +353,14 @@ impl Session {
     }
 
     fn refused(&self, error: mendpath::SendDatagramError) -> SessionError {
+        use mendpath::SendDatagramError::{ConnectionLost, TooLarge};
         match error {
-            mendpath::SendDatagramError::ConnectionLost(error) => self.link.lost(error),
+            ConnectionLost(error) => self.link.lost(error),
+            // What goes before it is not the caller's.
+            TooLarge { max } => {
+                let max = max.saturating_sub(self.before_datagrams().len());
+                SessionError::Datagram(TooLarge { max })
+            }
             other => SessionError::Datagram(other),
         }
     }

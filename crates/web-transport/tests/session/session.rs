@@ -1,5 +1,6 @@
 //! Sessions as a whole: how they end, and what they tell.
 
+use mendpath::SendDatagramError;
 use mendpath_web_transport::{Session, SessionError, StreamError};
 use tokio::task::JoinSet;
 use web_transport_trait::{Error as _, RecvStream as _, SendStream as _, Session as _, Stats as _};
@@ -160,7 +161,10 @@ async fn datagrams_arrive_as_they_were_sent() {
         assert_eq!(watchdog(server.recv_datagram()).await.unwrap(), longest, "{kind:?}");
         server.send_datagram("".into()).unwrap();
         assert_eq!(watchdog(client.recv_datagram()).await.unwrap(), "");
-        let long = vec![7; client.max_datagram_size() + 1_000];
-        assert!(client.send_datagram(long.into()).is_err());
+        let most = client.max_datagram_size();
+        match client.send_datagram(vec![7; most + 1_000].into()).unwrap_err() {
+            SessionError::Datagram(SendDatagramError::TooLarge { max }) => assert_eq!(max, most, "{kind:?}"),
+            other => panic!("{other}"),
+        }
     }
 }
