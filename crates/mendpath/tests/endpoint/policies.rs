@@ -1,8 +1,8 @@
 //! What an application brings or limits by types of other crates, which are all to be had here.
 
 use mendpath::{
-    PathId, PathLimits, PathUse, RecoveryKind,
-    policy::{Built, PathSnapshot, RecoveryAction, RecoveryPolicy, Scheme, UnackedView},
+    ConnectionError, PathId, PathLimits, PathUse, RecoveryKind,
+    policy::{Built, PathSnapshot, RecoveryAction, RecoveryPolicy, Scheme, SentData, UnackedView},
     units::{BitRate, Instant},
 };
 
@@ -27,6 +27,50 @@ async fn a_scheme_of_ones_own_is_used() {
         let pair = Pair::with(server, client.recovery(RecoveryKind::Custom(IDLE)));
         let (client, _server) = pair.connect().await;
         assert_eq!(client.stats().recovery, "idle");
+    })
+    .await;
+}
+
+/// Does not survive the first packet of data.
+#[derive(Debug)]
+struct Panics;
+
+impl RecoveryPolicy for Panics {
+    fn on_opportunity(&mut self, _: Instant, _: &[PathSnapshot], _: &dyn UnackedView) -> RecoveryAction {
+        RecoveryAction::Nothing
+    }
+
+    fn on_data(&mut self, _: Instant, _: &SentData, _: &[PathSnapshot]) {
+        panic!("as asked for");
+    }
+}
+
+const PANICS: Scheme = Scheme { name: "panics", build: |_terms| Built::new(Panics) };
+
+#[tokio::test]
+async fn a_scheme_that_panics_ends_its_connection_and_no_other() {
+    watchdog(async {
+        let (server, config) = configs();
+        let pair = Pair::with(server, config.clone());
+        let (other, other_there) = pair.connect().await;
+        let panics = config.recovery(RecoveryKind::Custom(PANICS));
+        let connecting = pair.client.connect_with(&panics, pair.address(), "localhost").unwrap();
+        let accept = async { pair.server.accept().await.unwrap().await };
+        let (client, _server) = tokio::join!(connecting, accept);
+        let client = client.unwrap();
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"data").await.unwrap();
+        let error = client.closed().await;
+        assert_eq!(error, ConnectionError::EndpointGone);
+        assert!(error.to_string().ends_with("its task panicked"), "{error}");
+        assert!(send.write(b"more").await.is_err() && client.open_uni().await.is_err());
+        let mut send = other.open_uni().await.unwrap();
+        send.write_all(b"goes on").await.unwrap();
+        send.finish().unwrap();
+        let mut recv = other_there.accept_uni().await.unwrap();
+        assert_eq!(recv.read_to_end(10).await.unwrap(), b"goes on");
+        other.close(0u8.into(), b"");
+        pair.client.wait_idle().await;
     })
     .await;
 }

@@ -90,9 +90,10 @@ pub enum ConnectionError {
     /// Our application closed it, or dropped the last handle.
     #[error("the connection was closed on this side")]
     LocallyClosed,
-    /// Nobody drives the connection any more, for instance because its runtime was shut down. The
-    /// transport itself never says this.
-    #[error("the runtime of the endpoint was shut down")]
+    /// Nobody drives the connection any more: its runtime was shut down, or its task panicked, as it does
+    /// with a recovery scheme of one's own that panics. The peer is not told. The transport itself never
+    /// says this.
+    #[error("nobody drives the connection any more: its runtime was shut down, or its task panicked")]
     EndpointGone,
 }
 
