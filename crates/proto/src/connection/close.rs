@@ -108,7 +108,17 @@ impl Connection {
         }
         let lost = ConnectionError::TransportError(error.clone());
         self.enter_closing(now, CloseFrame::Transport(error));
-        self.events.push_back(Event::ConnectionLost(lost));
+        self.tell_lost(lost);
+    }
+
+    /// The connection is lost. What has become of streams before that is told before it: that the peer
+    /// has all of one often comes together with the close, and is not asked for later.
+    fn tell_lost(&mut self, error: ConnectionError) {
+        if self.may_send_data() {
+            let news = std::iter::from_fn(|| self.streams.poll_event());
+            self.events.extend(news.map(Event::Stream));
+        }
+        self.events.push_back(Event::ConnectionLost(error));
     }
 
     fn enter_closing(&mut self, now: Instant, close: CloseFrame) {
@@ -136,7 +146,7 @@ impl Connection {
                     ConnectionError::ApplicationClosed { code: *error_code, reason: reason.to_vec() }
                 }
             };
-            self.events.push_back(Event::ConnectionLost(error));
+            self.tell_lost(error);
             self.leave_paths(now);
         }
         if !self.state.is_drained() {
@@ -167,7 +177,7 @@ impl Connection {
     /// Ends at once and silently (RFC 9000 section 10.1).
     pub(super) fn time_out(&mut self) {
         if !self.state.is_closed() {
-            self.events.push_back(Event::ConnectionLost(ConnectionError::TimedOut));
+            self.tell_lost(ConnectionError::TimedOut);
         }
         self.drain();
     }
@@ -176,7 +186,7 @@ impl Connection {
     pub(super) fn on_stateless_reset(&mut self, now: Instant) {
         match self.state {
             State::Open => {
-                self.events.push_back(Event::ConnectionLost(ConnectionError::Reset));
+                self.tell_lost(ConnectionError::Reset);
                 self.state = State::Draining { until: now + self.close_period() };
             }
             // A peer that has forgotten the connection needs no answer any more: that is no reason

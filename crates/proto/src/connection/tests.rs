@@ -835,6 +835,22 @@ fn a_connection_id_that_leaves_again_has_none_above_it_retired() {
     assert_eq!(of_path.collect::<Vec<_>>(), [(0, 0), (1, 1)]);
 }
 
+/// Whoever waits for what becomes of a stream is not told of the close instead.
+#[test]
+fn what_came_before_a_close_is_told_before_it() {
+    let (mut client, keys) = connected_client();
+    allow_data(&mut client);
+    let id = client.open(Dir::Uni).unwrap();
+    // STOP_SENDING with code 7, and behind it CONNECTION_CLOSE of the application with code 1.
+    let closes = packet(&client, &keys, 0, &[0x05, id.0 as u8, 7, 0x1d, 1, 0]);
+    deliver(&mut client, closes);
+    let news: Vec<_> = core::iter::from_fn(|| client.poll_event()).collect();
+    let is_stop = |event: &_| matches!(event, Event::Stream(crate::StreamEvent::Stopped { .. }));
+    let stopped = news.iter().position(is_stop);
+    let lost = news.iter().position(|event| matches!(event, Event::ConnectionLost(_)));
+    assert!(stopped.is_some() && stopped < lost, "{news:?}");
+}
+
 #[test]
 fn datagrams_without_end_are_one_piece_of_news() {
     let mut client = client();
