@@ -138,11 +138,16 @@ impl Backend {
     }
 }
 
-/// The answer to a request that is not handed on: it has come this way too often, or may come no farther
-/// (RFC 9110 section 7.6.2).
+/// The answer to a request that is not handed on: it has come this way too often, has a body that nobody
+/// behind could read, or may come no farther (RFC 9110 section 7.6.2).
 fn own_answer(request: &mut Request<SiteBody>) -> Option<Response<SiteBody>> {
     if fields::goes_round(request.headers()) {
         return Some(text(StatusCode::LOOP_DETECTED, "The request has come this way too often.\n"));
+    }
+    // RFC 9112 section 6.1. Its last coding is undone, and the others would be told to nobody.
+    if fields::foreign_coding(request.headers()).is_some() {
+        let words = "The only Transfer-Encoding that is known here is chunked, once.\n";
+        return Some(text(StatusCode::NOT_IMPLEMENTED, words));
     }
     let counts = matches!(*request.method(), Method::OPTIONS | Method::TRACE);
     if !counts || may_go_on(request.headers_mut()) {

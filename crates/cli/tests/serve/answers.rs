@@ -44,6 +44,31 @@ async fn transfer_codings_that_are_not_undone_are_not_passed_on_as_if_they_were(
     assert_eq!(asked(plain, "GET").await, ([200; 3], "here".into()));
 }
 
+/// The server behind would take what is left of it for the content.
+#[tokio::test]
+async fn requests_in_transfer_codings_that_are_not_undone_are_not_handed_on() {
+    let (listener, address) = behind().await;
+    tokio::spawn(async move {
+        loop {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            fields(&mut tcp).await;
+            tcp.read_exact(&mut [0; 14]).await.unwrap();
+            tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhere").await.unwrap();
+        }
+    });
+    for (codings, status) in [
+        ("Transfer-Encoding: chunked", "200"),
+        ("Transfer-Encoding: gzip, chunked", "501"),
+        ("Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked", "501"),
+        ("Transfer-Encoding: chunked, chunked", "501"),
+    ] {
+        let mut client = connect(address, "http/1.1").await;
+        let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{codings}\r\n\r\n");
+        client.write_all(format!("{head}4\r\nbody\r\n0\r\n\r\n").as_bytes()).await.unwrap();
+        assert_eq!(code(&rest(&mut client).await), status, "{codings}");
+    }
+}
+
 /// They would make the response malformed (RFC 9113 section 8.2.2, RFC 9114 section 4.2).
 #[tokio::test]
 async fn trailers_say_nothing_of_connections_and_lengths() {

@@ -93,7 +93,7 @@ pub(super) fn say_length_once(fields: &mut HeaderMap) {
     }
 }
 
-/// A transfer coding of a response that is not undone. Only `chunked` may be used without being asked
+/// A transfer coding of a message that is not undone. Only `chunked` may be used without being asked
 /// for (RFC 9112 section 7.4), and once (section 6.1); `identity` was a name for none until RFC 7230.
 pub(super) fn foreign_coding(fields: &HeaderMap) -> Option<String> {
     let all = fields.get_all(TRANSFER_ENCODING).iter();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_chunked_once_or_not_at_all() {
+    fn a_message_is_chunked_once_or_not_at_all() {
         for (codings, foreign) in [
             (&[][..], None),
             (&["chunked"], None),
