@@ -29,6 +29,8 @@ pub(super) struct Validators {
     /// When it was changed last, if that is a second ago: within it the file may change once more and
     /// say the same (RFC 9110 section 8.8.2.2).
     pub(super) modified: Option<LastModified>,
+    /// The same as soon as it is so: what a client got before that is another state.
+    changed: Option<SystemTime>,
 }
 
 /// How a request for a file is answered.
@@ -51,12 +53,12 @@ impl Validators {
     /// tag.
     pub(super) fn new(file: &Metadata, coding: Option<&str>, now: SystemTime) -> Self {
         let (seconds, nanoseconds) = (file.mtime(), file.mtime_nsec());
-        let modified = if SAYABLE.contains(&seconds) { file.modified().ok() } else { None };
-        let modified = modified.filter(|modified| *modified + Duration::from_secs(1) <= now);
+        let changed = if SAYABLE.contains(&seconds) { file.modified().ok() } else { None };
+        let modified = changed.filter(|changed| *changed + Duration::from_secs(1) <= now);
         let weak = if modified.is_none() { "W/" } else { "" };
         let coding = coding.map_or_else(String::new, |coding| format!("-{coding}"));
         let tag = format!("{weak}\"{:x}-{seconds:x}.{nanoseconds:x}{coding}\"", file.len());
-        Self { tag: tag.parse().ok(), modified: modified.map(LastModified::from) }
+        Self { tag: tag.parse().ok(), modified: modified.map(LastModified::from), changed }
     }
 
     /// Whether they tell a state from all others: bytes of two answers that have the same are of one file.
@@ -91,7 +93,7 @@ impl Validators {
             return tags.is_any() || self.tag.as_ref().is_some_and(|tag| tags.precondition_passes(tag));
         }
         let since = fields.typed_get::<IfUnmodifiedSince>();
-        since.is_none_or(|since| self.modified.is_none_or(|time| since.precondition_passes(time.into())))
+        since.is_none_or(|since| self.changed.is_none_or(|time| since.precondition_passes(time)))
     }
 
     fn is_known(&self, fields: &HeaderMap) -> bool {
@@ -260,6 +262,17 @@ mod tests {
         assert_eq!(answer(&[("if-match", WEAK)]), Answer::PreconditionFailed, "RFC 9110 section 13.1.1");
         assert_eq!(answer(&[("if-unmodified-since", BEFORE)]), Answer::PreconditionFailed);
         assert_eq!(answer(&[("if-unmodified-since", THEN)]), Answer::Whole);
+    }
+
+    /// A part of it would be joined to a part of what was there before.
+    #[test]
+    fn who_expects_the_state_before_a_change_is_told_so_at_once() {
+        for after in [Duration::ZERO, Duration::from_secs(3_600)] {
+            for (since, expected) in [(BEFORE, Answer::PreconditionFailed), (AFTER, Answer::Part(0..10))] {
+                let asked = fields(&[("range", "bytes=0-9"), ("if-unmodified-since", since)]);
+                assert_eq!(said(after).answer(&asked, 1_000), expected, "{since}, {after:?} later");
+            }
+        }
     }
 
     #[test]
