@@ -22,7 +22,7 @@ use super::{
 use crate::{
     admin::{self, Answer, METRICS_KIND, Metric, encode_counters, encode_workers, metrics_text},
     listener::Place,
-    status::{Counters, Feed, Live, PathRow, PeerRow, Role, ServerRow, Snapshot, peer},
+    status::{Counters, Feed, Live, PathRow, PeerRow, Role, Saved, ServerRow, Snapshot, peer},
 };
 
 /// Clients that are shown one by one.
@@ -56,12 +56,15 @@ struct Pages {
     next: u64,
     /// What those that have ended have done.
     ended: Counters,
+    /// The delay that mending saved for them, as far as somebody looked.
+    saved: Duration,
     responses: BTreeMap<Kind, Responses>,
 }
 
 struct Client {
     connection: Connection,
     since: Instant,
+    saved: Saved,
     /// Bytes that it had moved at the last look.
     moved: u64,
 }
@@ -112,7 +115,8 @@ impl Statistics {
         let mut pages = self.books.pages();
         let number = pages.next;
         pages.next += 1;
-        pages.open.insert(number, Client { connection, since: Instant::now(), moved: 0 });
+        let since = Instant::now();
+        pages.open.insert(number, Client { connection, since, saved: Saved::new(since), moved: 0 });
         Seen { books: self.books.clone(), number }
     }
 
@@ -177,12 +181,13 @@ impl Books {
 
     fn snapshot(&self, now: Instant) -> Snapshot {
         let mut pages = self.pages();
-        let Pages { open, ended, .. } = &mut *pages;
-        let mut counters = *ended;
+        let Pages { open, ended, saved, .. } = &mut *pages;
+        let (mut counters, mut saved) = (*ended, *saved);
         let mut moved: Vec<(u64, u64)> = Vec::with_capacity(open.len());
         for (number, client) in open.iter_mut() {
             let stats = client.connection.stats();
             counters += (&stats).into();
+            saved += client.saved.look_at(now, &client.connection, &stats);
             let before = std::mem::replace(&mut client.moved, stats.bytes_sent + stats.bytes_received);
             moved.push((client.moved - before, *number));
         }
@@ -198,7 +203,7 @@ impl Books {
             busiest,
             ..ServerRow::default()
         };
-        self.live.snapshot(Role::Server(role), Some(&counters), Duration::ZERO, paths)
+        self.live.snapshot(Role::Server(role), Some(&counters), saved, paths)
     }
 }
 
@@ -224,6 +229,7 @@ impl Drop for Seen {
         let mut pages = self.books.pages();
         if let Some(client) = pages.open.remove(&self.number) {
             pages.ended += (&client.connection.stats()).into();
+            pages.saved += client.saved.total();
         }
     }
 }

@@ -50,8 +50,6 @@ struct Client {
     saved: Saved,
     /// Bytes in both directions at the last look.
     moved: u64,
-    /// Packets mended and rebuilt at the last look.
-    mended: u64,
     /// What its paths had counted when `/metrics` was last asked for.
     counted: LastCounts,
 }
@@ -121,7 +119,6 @@ impl Tally {
             since,
             saved: Saved::new(since),
             moved: 0,
-            mended: 0,
             counted: LastCounts::default(),
         };
         books.open.insert(number, client);
@@ -213,16 +210,10 @@ impl Client {
     /// Adds what the client did, and returns the bytes that it moved since the last look.
     fn look(&mut self, now: Instant, sum: &mut Sum, account: &mut AccountRow) -> u64 {
         let stats = self.connection.stats();
-        let mended = stats.packets_mended + stats.packets_rebuilt;
-        if mended > self.mended {
-            self.mended = mended;
-            let paths: Vec<_> = self.connection.path_stats().iter().map(Into::into).collect();
-            self.saved.look(now, &paths, stats.packets_rebuilt);
-        }
         sum.clients += 1;
         sum.counters += (&stats).into();
         sum.association_packets_dropped += self.hub.as_ref().map_or(0, |hub| hub.dropped());
-        sum.saved += self.saved.total();
+        sum.saved += self.saved.look_at(now, &self.connection, &stats);
         account.clients += 1;
         account.bytes_sent += stats.bytes_sent;
         account.bytes_received += stats.bytes_received;

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use mendpath::{PathId, PathStats};
+use mendpath::{Connection, ConnectionStats, PathId, PathStats};
 use tokio::time::Instant;
 
 /// What there is to know of a path.
@@ -34,12 +34,31 @@ pub(crate) struct Saved {
     mended: BTreeMap<PathId, u64>,
     /// Packets of the peer that were rebuilt here at the last look.
     rebuilt: u64,
+    /// Packets mended and rebuilt when a connection was looked at last.
+    counted: u64,
 }
 
 impl Saved {
     /// Nothing yet, for a connection that began at `now`.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { total: Duration::ZERO, looked: now, mended: BTreeMap::new(), rebuilt: 0 }
+        Self { total: Duration::ZERO, looked: now, mended: BTreeMap::new(), rebuilt: 0, counted: 0 }
+    }
+
+    /// Takes another look at a connection, whose paths are asked only if something was mended.
+    pub(crate) fn look_at(
+        &mut self,
+        now: Instant,
+        connection: &Connection,
+        stats: &ConnectionStats,
+    ) -> Duration {
+        let counted = stats.packets_mended + stats.packets_rebuilt;
+        if counted == self.counted {
+            self.looked = now;
+            return self.total;
+        }
+        self.counted = counted;
+        let paths: Vec<Mended> = connection.path_stats().iter().map(Into::into).collect();
+        self.look(now, &paths, stats.packets_rebuilt)
     }
 
     /// Takes another look, and returns what was saved since the beginning.
@@ -71,6 +90,7 @@ fn saved(packets: u64, rtt: Duration, passed: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::association::tests::connected;
 
     fn path(id: u32, rtt_ms: u64, packets: u64) -> Mended {
         Mended { id: PathId(id), rtt: ms(rtt_ms), packets }
@@ -90,6 +110,18 @@ mod tests {
         let many = [path(0, 50, 3), path(1, 80, 1_000)];
         assert_eq!(saved.look(start + ms(3_000), &many, 0), ms(1_150), "a second has passed");
         assert_eq!(saved.look(start + ms(4_000), &many, 2), ms(1_250), "rebuilt on the faster path");
+    }
+
+    /// Nobody mends anything for minutes, and then much is mended at once.
+    #[tokio::test]
+    async fn quiet_times_are_not_saved_later() {
+        let (connection, _stream, _other) = connected().await;
+        let start = Instant::now();
+        let mut saved = Saved::new(start);
+        let mut stats = connection.stats();
+        assert_eq!(saved.look_at(start + ms(300_000), &connection, &stats), ms(0));
+        stats.packets_rebuilt = 1_000_000_000;
+        assert_eq!(saved.look_at(start + ms(301_000), &connection, &stats), ms(1_000));
     }
 
     #[test]
