@@ -12,6 +12,7 @@ use mendpath_cli::{
 use support::{http::*, *};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
     sync::Notify,
 };
 
@@ -590,6 +591,42 @@ async fn other_protocols_pass_once_the_origin_agrees() {
         assert_eq!(heard, b"hello frames that are no HTTP");
         let request = &origin.requests()[2];
         assert_eq!((field(request, "upgrade"), field(request, "connection")), (Some("websocket"), Some("upgrade")));
+    })
+    .await;
+}
+
+/// Its time runs from the request to the end of what that became.
+#[tokio::test]
+async fn a_request_for_another_protocol_is_complete_when_that_is_over() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let mut options = client_options(server.invitation.clone());
+        options.admin = Some(ANY);
+        let addresses = client(options).await;
+        let origin = talking_origin(|mut tcp, _| async move {
+            hear_request(&mut tcp).await.unwrap();
+            let switching =
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+            tcp.write_all(switching.as_bytes()).await.unwrap();
+            let (mut read, mut write) = tcp.split();
+            tokio::io::copy(&mut read, &mut write).await.unwrap();
+        })
+        .await;
+        let mut program = Program::new(addresses.http.unwrap()).await;
+        program.say(&get(&origin, "/", "Connection: Upgrade\r\nUpgrade: websocket\r\n")).await;
+        assert_eq!(code(&program.hear_head().await), 101);
+        assert_eq!(converse(&mut program.0, b"frames").await, b"frames");
+        let admin = addresses.admin.unwrap();
+        let ask = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n\r\n");
+        let counted = loop {
+            let metrics = converse(&mut TcpStream::connect(admin).await.unwrap(), ask.as_bytes()).await;
+            let metrics = String::from_utf8(metrics).unwrap();
+            let requests = "mendpath_request_duration_seconds_count{";
+            if let Some(counted) = metrics.lines().find_map(|line| line.strip_prefix(requests)) {
+                break counted.to_owned();
+            }
+        };
+        assert_eq!(counted, "protocol=\"http\",outcome=\"complete\"} 1");
     })
     .await;
 }

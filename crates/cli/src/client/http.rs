@@ -54,7 +54,13 @@ use self::{
     watched::{Watched, gone},
 };
 use super::{Credentials, IDLE_TIMEOUT, Shared, tunnel};
-use crate::{listener::Place, protocol::Reply, splice::reset, status::Protocol, target::Target};
+use crate::{
+    listener::Place,
+    protocol::Reply,
+    splice::reset,
+    status::{Protocol, Timed},
+    target::Target,
+};
 
 /// How often it is looked whether anything moves.
 const TICK: Duration = Duration::from_secs(30);
@@ -178,8 +184,8 @@ struct Tunnel {
 enum Far {
     /// Of CONNECT.
     Stream(tunnel::Tunnel),
-    /// An origin server that agreed to another protocol.
-    Origin(Target, OnUpgrade),
+    /// An origin server that agreed to another protocol, and when it was asked.
+    Origin(Target, OnUpgrade, Timed),
 }
 
 impl Proxy {
@@ -259,10 +265,12 @@ impl Tunnel {
         let _ = SockRef::from(&tcp).set_linger(None);
         let mut tunnel = match self.far {
             Far::Stream(tunnel) => tunnel,
-            Far::Origin(target, origin) => {
+            Far::Origin(target, origin, timed) => {
                 let Ok(origin) = origin.await else { return reset(tcp) };
                 let Ok(origin) = origin.downcast::<TokioIo<OriginIo>>() else { return reset(tcp) };
-                let Some(tunnel) = origin.io.into_inner().into_tunnel(target) else { return reset(tcp) };
+                let Some(tunnel) = origin.io.into_inner().into_tunnel(target, timed) else {
+                    return reset(tcp);
+                };
                 if tcp.write_all(&origin.read_buf).await.is_err() {
                     return reset(tcp);
                 }

@@ -143,7 +143,7 @@ pub(crate) struct Tunnel {
     send: SendStream,
     receive: Early,
     flow: Flow,
-    timed: Option<Timed>,
+    timed: Timed,
 }
 
 /// Opens a stream that leads to `target`; `said` is what the program has said already. Whether that
@@ -170,7 +170,7 @@ pub(crate) async fn open(
         shared.answers.on_granted(target.clone());
         let flow = shared.uplink.live().traffic.begin(&target);
         timed.ends(Outcome::Broken);
-        return Ok(Tunnel { timed: Some(timed), ..Tunnel::new(target, send, Early::Granted(receive), flow) });
+        return Ok(Tunnel::new(target, send, Early::Granted(receive), flow, timed));
     }
     let (mut send, asked) = ask(&shared.uplink, target.clone()).await?;
     // If the server takes no more, its answer says why.
@@ -190,12 +190,13 @@ pub(crate) async fn open(
     let receive = if early { Early::new(granted) } else { Early::Granted(granted.await?) };
     let flow = shared.uplink.live().traffic.begin(&target);
     timed.ends(Outcome::Broken);
-    Ok(Tunnel { timed: Some(timed), ..Tunnel::new(target, send, receive, flow) })
+    Ok(Tunnel::new(target, send, receive, flow, timed))
 }
 
 impl Tunnel {
-    pub(super) fn new(target: Target, send: SendStream, receive: Early, flow: Flow) -> Self {
-        Self { target, send, receive, flow, timed: None }
+    /// `timed` runs until it ends.
+    pub(super) fn new(target: Target, send: SendStream, receive: Early, flow: Flow, timed: Timed) -> Self {
+        Self { target, send, receive, flow, timed }
     }
 
     /// Passes on what the program has said, ahead of everything else. If the server takes no more,
@@ -210,11 +211,10 @@ impl Tunnel {
         let Self { target, send, mut receive, flow, mut timed } = self;
         let summary = splice_tcp(tcp, (&mut receive, send), Patience::with(IDLE_TIMEOUT), &flow).await;
         debug!(%target, ?summary, "connection ended");
-        let outcome = Outcome::from(&summary.ended);
-        timed.iter_mut().for_each(|timed| timed.ends(outcome));
+        timed.ends((&summary.ended).into());
         // A refusal is worth waiting for, so that the next program hears of it.
         if receive.refusal().await.is_some() {
-            timed.iter_mut().for_each(|timed| timed.ends(Outcome::Refused));
+            timed.ends(Outcome::Refused);
         }
     }
 }

@@ -153,7 +153,7 @@ impl Proxy {
             return words(502, reason, Some(turn));
         }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return self.switch(head.target, response, turn);
+            return self.switch(head.target, response, turn, timed);
         }
         let (mut parts, body) = response.into_parts();
         hop_by_hop::strip(&mut parts.headers);
@@ -161,15 +161,15 @@ impl Proxy {
         Response::from_parts(parts, Download::relayed(body, lease, turn, timed))
     }
 
-    /// The origin server agrees to another protocol (RFC 9110 section 7.8).
-    fn switch(&self, target: Target, mut response: Response<Incoming>, turn: Turn) -> Answer {
+    /// The origin server agrees to another protocol (RFC 9110 section 7.8), with which the request goes on.
+    fn switch(&self, target: Target, mut response: Response<Incoming>, turn: Turn, timed: Timed) -> Answer {
         let origin = hyper::upgrade::on(&mut response);
         let (mut parts, _) = response.into_parts();
         let protocol = parts.headers.get(UPGRADE).cloned();
         hop_by_hop::strip(&mut parts.headers);
         parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         protocol.and_then(|protocol| parts.headers.insert(UPGRADE, protocol));
-        self.become_tunnel(Tunnel { far: Far::Origin(target, origin), _turn: turn });
+        self.become_tunnel(Tunnel { far: Far::Origin(target, origin, timed), _turn: turn });
         Response::from_parts(parts, Download::words("", None))
     }
 

@@ -35,7 +35,7 @@ use crate::{
     },
     protocol::{Reply, Status, StreamCode},
     splice::{Abort as _, Direction, Witness as _},
-    status::Flow,
+    status::{Flow, Timed},
     target::Target,
 };
 
@@ -226,10 +226,10 @@ pub(super) struct OriginIo {
 }
 
 impl OriginIo {
-    /// Both directions, for another protocol than HTTP.
-    pub(super) fn into_tunnel(mut self, target: Target) -> Option<Tunnel> {
+    /// Both directions, for another protocol than HTTP, whose request is `timed`.
+    pub(super) fn into_tunnel(mut self, target: Target, timed: Timed) -> Option<Tunnel> {
         let receive = self.receive.take().filter(Early::is_granted)?;
-        Some(Tunnel::new(target, self.send.take()?, receive, self.flow.take()?))
+        Some(Tunnel::new(target, self.send.take()?, receive, self.flow.take()?, timed))
     }
 
     fn passed(&self, direction: Direction, bytes: usize) {
