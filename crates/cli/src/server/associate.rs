@@ -27,8 +27,8 @@ use crate::{
     target::{Host, Target},
 };
 
-/// Hosts that one association may hear from, and names whose address it remembers; more begin
-/// afresh.
+/// Hosts that one association may hear from, and names whose address it remembers; for one more the one goes
+/// that was looked at longest ago.
 const MAX_PEERS: usize = 256;
 /// Names that one association looks up at a time, and packets that wait for them; more are dropped.
 const MAX_LOOKUPS: usize = 8;
@@ -275,9 +275,7 @@ impl Peers {
     /// found out any more, it stands for what it stood for.
     fn found(&mut self, target: Target, address: Option<SocketAddr>) -> Vec<(Held<Packet>, SocketAddr)> {
         let address = address.or_else(|| self.names.get(&target).and_then(|(_, so_far)| *so_far));
-        if self.names.len() >= MAX_PEERS {
-            self.names.clear();
-        }
+        make_room(&mut self.names, &target, |(when, _)| *when);
         self.names.insert(target.clone(), (Instant::now(), address));
         if target.is_resolver() {
             self.resolver = address;
@@ -314,11 +312,20 @@ impl Peers {
             self.spoken_to.remove(&ip);
             return false;
         }
-        if self.spoken_to.len() >= MAX_PEERS {
-            self.spoken_to.clear();
-        }
+        make_room(&mut self.spoken_to, &ip, |checked| *checked);
         self.spoken_to.insert(ip, Instant::now());
         true
+    }
+}
+
+/// Makes room for `key`, unless it has its place: what was `looked` at longest ago goes.
+fn make_room<K: Ord + Clone, V>(map: &mut BTreeMap<K, V>, key: &K, looked: impl Fn(&V) -> Instant) {
+    if map.len() < MAX_PEERS || map.contains_key(key) {
+        return;
+    }
+    let oldest = map.iter().min_by_key(|(_, value)| looked(value)).map(|(key, _)| key.clone());
+    if let Some(oldest) = oldest {
+        map.remove(&oldest);
     }
 }
 
@@ -428,6 +435,25 @@ mod tests {
         let (target, address) = peers.lookups.join_next().await.unwrap().unwrap();
         assert_eq!(peers.found(target, address).len(), 3);
         assert!(route(&mut peers, "localhost:53").is_some(), "its address is remembered");
+    }
+
+    /// As where a program asks hundreds of hosts, each of which is to answer.
+    #[tokio::test(start_paused = true)]
+    async fn who_was_looked_at_longest_ago_makes_room() {
+        let mut peers = peers(AllowPrivate);
+        let address = |n: u16| SocketAddr::new(Ipv4Addr::from_bits(0x0a00_0000 + u32::from(n)).into(), 1);
+        let name = |n: u16| Target { host: Host::Name("a".into()), port: n };
+        // The first is looked at again, and one more comes.
+        let most = MAX_PEERS as u16;
+        for n in (0..most).chain([0, most]) {
+            assert!(peers.permits(address(n).ip()));
+            peers.found(name(n), None);
+            tokio::time::advance(Duration::from_millis(10)).await;
+        }
+        let forgotten: Vec<u16> = (0..=most).filter(|n| peers.name_of(address(*n)).is_none()).collect();
+        assert_eq!(forgotten, [1]);
+        let forgotten: Vec<u16> = (0..=most).filter(|n| !peers.names.contains_key(&name(*n))).collect();
+        assert_eq!(forgotten, [1]);
     }
 
     #[tokio::test]
