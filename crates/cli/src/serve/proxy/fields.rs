@@ -9,15 +9,10 @@ use hyper::{
 use crate::hop_by_hop::strip;
 
 /// What the client says of itself is not for it to say.
-const CLAIMS: [&str; 7] = [
-    "forwarded",
-    "proxy",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-server",
-    "x-real-ip",
-];
+const CLAIMS: [&str; 3] = ["forwarded", "proxy", "x-real-ip"];
+/// The same of all names that begin so: some programs make their own addresses of `X-Forwarded-Prefix`, or
+/// take `X-Forwarded-Ssl` for `X-Forwarded-Proto`.
+const CLAIMS_BEGIN: &str = "x-forwarded-";
 
 /// What servers like this one are called in Via.
 const PSEUDONYM: &str = "mendpath";
@@ -31,9 +26,10 @@ pub(super) fn remove_claims(fields: &mut HeaderMap) {
     for name in CLAIMS {
         fields.remove(name);
     }
-    let underscored: Vec<HeaderName> =
-        fields.keys().filter(|name| name.as_str().contains('_')).cloned().collect();
-    for name in underscored {
+    let is_claim =
+        |name: &&HeaderName| name.as_str().contains('_') || name.as_str().starts_with(CLAIMS_BEGIN);
+    let claims: Vec<HeaderName> = fields.keys().filter(is_claim).cloned().collect();
+    for name in claims {
         fields.remove(name);
     }
 }
@@ -144,6 +140,8 @@ mod tests {
             ("x-forwarded-for", "192.0.2.1"),
             ("x-forwarded-port", "1"),
             ("x-forwarded-server", "x"),
+            ("X-Forwarded-Prefix", "//example.org"),
+            ("x-forwarded-ssl", "off"),
             ("x-real-ip", "192.0.2.1"),
             ("forwarded", "for=192.0.2.1"),
             ("proxy", "http://192.0.2.1"),
