@@ -17,7 +17,7 @@ use hyper::{
     header::{CONTENT_LENGTH, EXPECT, HOST, HeaderValue, LINK, TRANSFER_ENCODING},
 };
 use hyper_util::{
-    client::legacy::{Client, Error, connect::HttpConnector},
+    client::legacy::{Client, Error},
     rt::{TokioExecutor, TokioTimer},
 };
 use mendpath_h3::{EarlyData, Interim};
@@ -25,7 +25,7 @@ use tokio::time::timeout_at;
 use tracing::{debug, warn};
 
 use self::{
-    behind::{Connector, hearing_out},
+    behind::{Connector, connector},
     sent::{Progress, Sent},
 };
 use super::site::{Answer, SiteBody, boxed, busy, text};
@@ -50,10 +50,7 @@ pub(super) struct Backend {
 
 impl Backend {
     pub(super) fn new(url: Uri) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT));
-        connector.set_nodelay(true);
-        let connector = hearing_out(connector);
+        let connector = connector(CONNECT);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).http1_max_headers(MAX_FIELDS);
         let client = builder.build(connector.clone());

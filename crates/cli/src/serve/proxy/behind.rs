@@ -4,6 +4,7 @@ use std::{
     io::{Error, ErrorKind, IoSlice, Result},
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use hyper_util::{
@@ -16,10 +17,19 @@ use tokio::{
 };
 use tower::{ServiceExt as _, util::MapResponse};
 
+/// Without a word, until the server is asked whether it is still there: nobody else would notice that its
+/// machine is gone in the middle of an answer, or of a WebSocket.
+const ASKED_AFTER: Duration = Duration::from_secs(30);
+
 /// Makes them.
 pub(super) type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> TokioIo<HeardOut>>;
 
-pub(super) fn hearing_out(connector: HttpConnector) -> Connector {
+/// Each has so long to come about.
+pub(super) fn connector(patience: Duration) -> Connector {
+    let mut connector = HttpConnector::new();
+    connector.set_connect_timeout(Some(patience));
+    connector.set_nodelay(true);
+    connector.set_keepalive(Some(ASKED_AFTER));
     connector.map_response(|io| TokioIo::new(HeardOut { tcp: io.into_inner(), deaf: None }))
 }
 
@@ -83,5 +93,22 @@ impl AsyncWrite for HeardOut {
 
     fn is_write_vectored(&self) -> bool {
         self.tcp.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Uri;
+    use socket2::SockRef;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_is_gone_without_a_word_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let connection = connector(Duration::from_secs(60)).oneshot(url).await.unwrap().into_inner();
+        assert!(SockRef::from(&connection.tcp).keepalive().unwrap());
     }
 }
