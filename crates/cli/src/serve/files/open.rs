@@ -10,7 +10,8 @@ use std::{
 /// A directory whose files are shown.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
-    /// Without links. Looked up for each file: a directory that is put in its place counts at once.
+    /// Looked up for each file: a directory that is put in its place counts at once, and where it is a link,
+    /// so does another place to which that leads.
     path: Arc<Path>,
     follow_symlinks: bool,
 }
@@ -30,8 +31,8 @@ impl Root {
     /// # Errors
     /// If it is no directory, or what is in it cannot be looked up.
     pub(super) fn new(path: &Path, follow_symlinks: bool) -> Result<Self> {
-        let path = path.canonicalize()?;
-        if !path.is_dir() {
+        let path = std::path::absolute(path)?;
+        if !path.metadata()?.is_dir() {
             return Err(ErrorKind::NotADirectory.into());
         }
         // Where this user may not enter it each page would be missing, and nobody would hear why.
@@ -81,8 +82,9 @@ impl Root {
         if let Some(place) = self.resolve(relative, rustix::fs::ResolveFlags::empty()) {
             return place;
         }
-        let real = self.path.join(relative).canonicalize()?;
-        if !self.follow_symlinks && !real.starts_with(&self.path) {
+        let root = self.path.canonicalize()?;
+        let real = root.join(relative).canonicalize()?;
+        if !self.follow_symlinks && !real.starts_with(&root) {
             return Err(ErrorKind::NotFound.into());
         }
         place(open_without_waiting(&real)?)
@@ -213,6 +215,26 @@ mod tests {
         std::fs::create_dir(&at).unwrap();
         std::fs::write(at.join("new"), "").unwrap();
         assert!(is_there(&root, "new").await && !is_there(&root, "old").await);
+    }
+
+    /// As a new version of a site is shown in one step: its link takes the place of the old one.
+    #[tokio::test]
+    async fn a_root_that_is_a_link_is_where_it_leads_now() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        let lead = |to: &str| {
+            std::os::unix::fs::symlink(to, at("next")).unwrap();
+            std::fs::rename(at("next"), at("current")).unwrap();
+        };
+        for version in ["old", "new"] {
+            std::fs::create_dir(at(version)).unwrap();
+            std::fs::write(at(version).join(version), "").unwrap();
+        }
+        lead("old");
+        let root = Root::new(&at("current"), false).unwrap();
+        assert!(is_there(&root, "old").await && !is_there(&root, "new").await);
+        lead("new");
+        assert!(!is_there(&root, "old").await && is_there(&root, "new").await);
     }
 
     #[test]
