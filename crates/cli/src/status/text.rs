@@ -36,8 +36,9 @@ fn is_client(now: &Snapshot) -> bool {
     matches!(now.role, Role::Client(_))
 }
 
+/// However the clock was set meanwhile.
 fn seconds_between(earlier: &Snapshot, now: &Snapshot) -> f64 {
-    now.unix_ms.saturating_sub(earlier.unix_ms).max(200) as f64 / 1e3
+    now.uptime_ms.saturating_sub(earlier.uptime_ms).max(200) as f64 / 1e3
 }
 
 /// Down and up of what this side sent and received.
@@ -275,7 +276,9 @@ mod tests {
         };
         let before = live.snapshot(role(), None, Duration::ZERO, vec![path(0)]);
         let mut now = live.snapshot(role(), None, Duration::from_millis(1_500), vec![path(1_000_000)]);
-        now.unix_ms = before.unix_ms + 1_000;
+        now.uptime_ms = before.uptime_ms + 1_000;
+        // The clock was an hour fast.
+        now.unix_ms = before.unix_ms - 3_600_000;
         let text = screen(&now, &[before]);
         for part in [
             "client of vps.example:4433 (one of 2 servers): connected\n  recovery auto, 1 reconnects, up for",

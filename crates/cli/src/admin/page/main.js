@@ -315,8 +315,13 @@ function render() {
   tables(latest);
 }
 
+// When the program began, by the clock of its first snapshot here: the clock may be set meanwhile.
+let began;
+
 function take(snapshot) {
   isClientPage = Boolean(snapshot.client);
+  if (!latest || snapshot.uptime_ms < latest.uptime_ms) began = snapshot.unix_ms - snapshot.uptime_ms;
+  snapshot.unix_ms = began + snapshot.uptime_ms;
   latest = snapshot;
   totals(snapshot, isClientPage);
   paths(snapshot, isClientPage);
