@@ -235,7 +235,7 @@ impl Account {
         self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What there is to show; `None` for an account that nobody has used since the server began.
+    /// What there is to show; `None` for an account that nobody has ever used.
     pub(super) fn row(&self) -> Option<Row> {
         let (usage, clients) = (self.usage(), self.clients.load(Relaxed));
         (clients > 0 || usage.sum() > 0).then(|| Row {

@@ -3,9 +3,10 @@
 //!
 //! A server may have any number of accounts, and each client may have opened and closed any number
 //! of paths. A monitoring system keeps every series that it was ever shown, so there is a limit:
-//! the first [`MAX_ACCOUNTS`] accounts that are used after the server's start have series of their
-//! own, as long as it runs; all others share one, [`OTHERS`]. The same holds for paths whose id is
-//! [`MAX_PATHS`] or above. Connections have none. So sums never fall, and no series comes and goes.
+//! [`MAX_ACCOUNTS`] accounts have series of their own, as long as the server runs: those whose clients
+//! come first, and at each look those that were ever used, while there are places. All others share
+//! one, [`OTHERS`]. The same holds for paths whose id is [`MAX_PATHS`] or above. Connections have none.
+//! So sums never fall, and no series comes and goes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
