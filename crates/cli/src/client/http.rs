@@ -68,9 +68,10 @@ const TICK: Duration = Duration::from_secs(30);
 /// gone.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 /// For a program to read the last answer before its connection is closed, and what it may still
-/// send meanwhile. As long as that for the answer to leave, where another connection needs its place.
+/// send meanwhile: many read only once all is sent. As long as that for the answer to leave, where another
+/// connection needs its place.
 const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES: u64 = 256 * 1024;
+const LINGER_BYTES: u64 = 16 << 20;
 
 type Answer = Response<Download>;
 type ProgramIo = TokioIo<Guard<Watched>>;
