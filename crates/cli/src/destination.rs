@@ -3,8 +3,9 @@
 //! A proxy stands inside somebody's network: without this check every client could reach the
 //! router's web interface or a cloud's metadata service. The check is made on the very address that
 //! is then connected to, so a name that resolves differently the second time (DNS rebinding) gains
-//! nothing. The blocks are those of the IANA special-purpose address registries (RFC 6890). This
-//! machine's own addresses, which may be public ones, are looked up.
+//! nothing. The blocks are those of the IANA special-purpose address registries (RFC 6890), and one
+//! address that looks public and is not. This machine's own addresses, which may be public ones, are
+//! looked up.
 
 mod machine;
 
@@ -51,6 +52,9 @@ pub enum NotPublic {
     /// Documentation, benchmarking, discard, future use.
     #[error("a reserved address")]
     Reserved,
+    /// 168.63.129.16, at which Azure has what it tells each of its machines alone.
+    #[error("an address of the server's provider")]
+    Provider,
     /// Public perhaps, but this machine's.
     #[error("an address of the server itself")]
     ThisMachine,
@@ -161,6 +165,7 @@ fn classify_v4(ip: Ipv4Addr) -> Option<NotPublic> {
         [100, 64..=127, ..] => NotPublic::CarrierNat,
         [224..=239, ..] | [255, 255, 255, 255] => NotPublic::Multicast,
         [240..=255, ..] | [198, 18..=19, ..] => NotPublic::Reserved,
+        [168, 63, 129, 16] => NotPublic::Provider,
         [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 51, 100, _] | [203, 0, 113, _] => NotPublic::Reserved,
         _ => return None,
     };
@@ -214,6 +219,7 @@ mod tests {
         "100.127.255.255",
         "127.0.0.1",
         "127.255.0.1",
+        "168.63.129.16",
         "169.254.169.254",
         "172.16.0.1",
         "172.31.255.255",
@@ -254,6 +260,7 @@ mod tests {
         "11.0.0.1",
         "100.63.255.255",
         "100.128.0.0",
+        "168.63.129.17",
         "172.15.0.1",
         "172.32.0.1",
         "192.0.1.1",
