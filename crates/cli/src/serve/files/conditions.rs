@@ -17,6 +17,10 @@ use hyper::header::{ETAG, HeaderValue, IF_NONE_MATCH, IF_RANGE, RANGE};
 /// The seconds since 1970 that a date of HTTP can say: up to the year 9999.
 const SAYABLE: Range<i64> = 0..253_402_300_800;
 
+/// Times of the last change, in seconds since 1970, that tools give to all that they lay down, whatever is
+/// in it: OSTree and `SOURCE_DATE_EPOCH=0`, Nix, archives, npm.
+const OF_ALL: [i64; 4] = [0, 1, 315_532_800, 499_162_500];
+
 /// The largest size of a file, in bytes.
 const LARGEST: &[u8] = b"9223372036854775807";
 
@@ -52,8 +56,14 @@ impl Validators {
     /// Of a file that has its contents in this coding. In another they have other bytes, and another
     /// tag.
     pub(super) fn new(file: &Metadata, coding: Option<&str>, now: SystemTime) -> Self {
-        let (seconds, nanoseconds) = (file.mtime(), file.mtime_nsec());
-        let changed = if SAYABLE.contains(&seconds) { file.modified().ok() } else { None };
+        let (mut seconds, mut nanoseconds) = (file.mtime(), file.mtime_nsec());
+        if OF_ALL.contains(&seconds) {
+            (seconds, nanoseconds) = (file.ctime(), file.ctime_nsec());
+        }
+        let changed = SAYABLE.contains(&seconds).then(|| {
+            let second = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.unsigned_abs());
+            second + Duration::from_nanos(nanoseconds.unsigned_abs())
+        });
         let modified = changed.filter(|changed| *changed + Duration::from_secs(1) <= now);
         let weak = if modified.is_none() { "W/" } else { "" };
         let coding = coding.map_or_else(String::new, |coding| format!("-{coding}"));
@@ -208,6 +218,23 @@ mod tests {
         file.set_modified(then - Duration::from_secs(2_000_000_000)).unwrap();
         let said = Validators::new(&file.metadata().unwrap(), None, now());
         assert!(said.tag.is_some_and(|tag| tag.is_weak()) && said.modified.is_none());
+    }
+
+    /// A browser that hears 1970 takes the page as fresh for years (RFC 9111 section 4.2.2), and the next
+    /// version, if it is as long, for the same.
+    #[test]
+    fn a_time_that_all_files_have_is_not_said() {
+        let file = tempfile::tempfile().unwrap();
+        let then = httpdate::parse_http_date(THEN).unwrap();
+        for seconds in OF_ALL {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.unsigned_abs());
+            file.set_modified(time).unwrap();
+            let state = file.metadata().unwrap();
+            let said = Validators::new(&state, None, now() + Duration::from_secs(3_600));
+            let tag = format!("\"0-{:x}.{:x}\"", state.ctime(), state.ctime_nsec());
+            assert_eq!(said.tag, tag.parse().ok(), "{seconds}");
+            assert!(said.modified.is_some_and(|time| SystemTime::from(time) > then), "{seconds}");
+        }
     }
 
     #[test]
