@@ -166,7 +166,7 @@ fn apply(key: &str, cli: &Cli, settings: &ServerSettings, ending: &drain::Ending
         "drain-time" => ending.set_time(drain_time(args.drain_time)),
         "dns" => settings.set_dns(&args.dns),
         "hide-names" => settings.show_names(!args.hide_names),
-        "max-clients" | "max-streams" | "recovery" | "congestion" | "qlog" => {
+        "max-clients" | "max-streams" | "recovery" | "congestion" | "scheduler" | "qlog" => {
             settings.set_limits(args.max_clients as usize, args.max_streams as usize, &choice(args));
         }
         _ => return false,

@@ -52,12 +52,11 @@ fn a_server_takes_as_many_clients_as_it_is_told_while_it_runs() {
     first.line_with("SOCKS5 proxy on");
     client().line_with("it has as many clients as it takes");
 
-    let changed =
-        "max-clients = 2\nmax-streams = 7\nrecovery = 'fuso'\ncongestion = 'cubic'\nhide-names = true\n";
-    write(&file, &format!("{base}{changed}"));
+    let changed = "max-clients = 2\nmax-streams = 7\nrecovery = 'fuso'\ncongestion = 'cubic'\n";
+    write(&file, &format!("{base}{changed}scheduler = 'ecf'\nhide-names = true\n"));
     server.hang_up();
     let told = server.line_with("read the options again");
-    for key in ["max-clients", "max-streams", "recovery", "congestion", "hide-names"] {
+    for key in ["max-clients", "max-streams", "recovery", "congestion", "scheduler", "hide-names"] {
         assert!(told.contains(key), "{key}: {told}");
     }
     let second = client();
@@ -75,11 +74,11 @@ fn a_client_takes_over_what_it_can() {
     write(&file, base);
     let client = Process::start(&["client", &invitation, "--config", file.to_str().unwrap()]);
     client.line_with("SOCKS5 proxy on");
-    let changed = "answer-early = 'never'\nhide-names = true\nrecovery = 'none'\ngive-up = 60\n";
-    write(&file, &format!("{base}{changed}"));
+    let changed = "answer-early = 'never'\nhide-names = true\nrecovery = 'none'\nscheduler = 'ecf'\n";
+    write(&file, &format!("{base}{changed}give-up = 60\n"));
     client.hang_up();
     let told = client.line_with("read the options again");
-    for key in ["answer-early", "hide-names", "recovery"] {
+    for key in ["answer-early", "hide-names", "recovery", "scheduler"] {
         assert!(told.contains(key), "{key}: {told}");
     }
     client.line_with("`give-up` cannot change while it runs");
