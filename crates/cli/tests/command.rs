@@ -405,6 +405,29 @@ fn watching_ends_with_its_reader() {
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
 
+/// As one of another version, in the midst of an upgrade.
+#[test]
+fn whoever_is_not_understood_does_not_hide_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let sockets = dir.path().join("mendpath");
+    fs::create_dir(&sockets).unwrap();
+    let [first, second] =
+        ["client-1.sock", "client-2.sock"].map(|name| UnixListener::bind(sockets.join(name)).unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    command.arg("status").env("XDG_RUNTIME_DIR", dir.path());
+    let asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut first, _) = first.accept().unwrap();
+    first.write_all(b"{\"error\":\"it has another word for it\"}\n").unwrap();
+    let (second, _) = second.accept().unwrap();
+    let mut asked = String::new();
+    BufReader::new(&second).read_line(&mut asked).unwrap();
+    assert_eq!(asked, "status\n");
+    drop(second);
+    let output = asking.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("another word"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn damaged_captures_are_reported_as_far_as_they_go() {
     let dir = tempfile::tempdir().unwrap();

@@ -36,13 +36,17 @@ const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
 pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
     let found = find(args.socket, "cannot show the status").await?;
     if !args.watch {
-        // Who does not answer keeps nobody from seeing the others.
+        // Who does not answer, or what this version does not understand, keeps nobody from seeing the others.
         let (mut between, mut failed) = ("", None);
         for (path, stream) in found {
-            match answer_of(&path, stream, "status").await {
-                Ok(line) if args.json => print(&format!("{line}\n"))?,
-                Ok(line) => {
-                    print(&format!("{between}{}", screen(&read(&line)?, &[])))?;
+            let answer = answer_of(&path, stream, "status").await;
+            let text = answer.and_then(|line| match args.json {
+                true => Ok(format!("{line}\n")),
+                false => Ok(format!("{between}{}", screen(&read(&line)?, &[]))),
+            });
+            match text {
+                Ok(text) => {
+                    print(&text)?;
                     between = "\n";
                 }
                 Err(failure) => _ = failed.get_or_insert(failure),
