@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -12,7 +15,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::oneshot,
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval, timeout},
 };
 use tracing::{debug, warn};
 use tunnel::{Action, Addresses, Config, Dropped, Engine, FlowId, Refusal, raw::remote};
@@ -26,7 +29,8 @@ use super::{
 };
 use crate::{
     association::Association,
-    client::{Shared, TunRow, tunnel as streams},
+    client::{Shared, TUN, TunRow, tunnel as streams},
+    console::say,
     descriptors,
     failure::{Failure, io_reason},
     protocol::Status,
@@ -44,6 +48,8 @@ const MOST_FLOWS: usize = 4_096;
 const ROUND: usize = 64;
 /// How often what has ended is forgotten.
 const TIDY: Duration = Duration::from_secs(1);
+/// For the kernel's handshake with its own listener, until something seems to keep its packets out.
+const HANDSHAKE: Duration = Duration::from_secs(3);
 
 /// How packets are carried.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,6 +70,9 @@ pub(crate) struct Carrier {
     /// Who waits for the listener to accept a connection.
     waiting: Mutex<BTreeMap<FlowId, oneshot::Sender<TcpStream>>>,
     datagrams: Datagrams,
+    /// Connections that have come to the listener, and whether it was told that none comes.
+    accepted: AtomicU64,
+    is_shut_told: AtomicBool,
     options: Options,
     started: Instant,
 }
@@ -107,6 +116,8 @@ impl Carrier {
             engine: Mutex::new(engine),
             waiting: Mutex::default(),
             datagrams: Datagrams::default(),
+            accepted: AtomicU64::new(0),
+            is_shut_told: AtomicBool::new(false),
             options,
             started: Instant::now(),
         });
@@ -269,7 +280,7 @@ impl Carrier {
                 let syn = self.engine().grant(id, self.now());
                 if let Some(syn) = syn {
                     self.device.write(&syn);
-                    if let Ok(tcp) = accepted.await {
+                    if let Some(tcp) = self.arrival(accepted).await {
                         stream.carry(tcp).await;
                     }
                 }
@@ -286,10 +297,32 @@ impl Carrier {
         self.waiting().remove(&id);
     }
 
+    /// A program's connection once the listener has accepted it; `None` if that will not be.
+    ///
+    /// A firewall of this machine may take it for one from outside, which nobody would know: the program only
+    /// finds that nobody answers.
+    async fn arrival(&self, mut accepted: oneshot::Receiver<TcpStream>) -> Option<TcpStream> {
+        let before = self.accepted.load(Relaxed);
+        if let Ok(accepted) = timeout(HANDSHAKE, &mut accepted).await {
+            return accepted.ok();
+        }
+        if self.accepted.load(Relaxed) == before && !self.is_shut_told.swap(true, Relaxed) {
+            say(format_args!(
+                "programs' connections do not get in by {TUN}: a firewall of this machine seems to drop them. \
+                 Let {PEER} and {PEER_V6} in: `ufw allow in on {TUN} from {PEER}`, or \
+                 `firewall-cmd --zone=trusted --add-source={PEER}`"
+            ));
+        }
+        accepted.await.ok()
+    }
+
     /// Takes connections from the kernel's listener.
     async fn accept(self: Arc<Self>, listener: TcpListener) -> Failure {
         loop {
-            match listener.accept().await {
+            let accepted = listener.accept().await;
+            // One that cannot be taken, for want of open files, has got in as well.
+            self.accepted.fetch_add(1, Relaxed);
+            match accepted {
                 Ok((tcp, from)) => {
                     let id = self.engine().accepted(from, self.now());
                     let waiting = id.and_then(|id| self.waiting().remove(&id));

@@ -2,9 +2,10 @@
 //! own binary, which finds in its environment what it is to do.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _, UdpSocket},
     process::{Child, ChildStderr, Command, Output, Stdio},
+    sync::mpsc,
     thread,
     time::Duration,
 };
@@ -14,6 +15,7 @@ use super::{
     bed::{Bed, Family, PATIENCE, SERVER, SERVER_V6, pause},
     echo,
     program::Server,
+    raw,
 };
 
 /// What the program inside is to do.
@@ -448,6 +450,38 @@ fn one_address_may_be_on_two_interfaces_and_of_two_servers() {
     for once in ["from 10.77.0.2 lookup main", "from all to 10.99.0.1 lookup main"] {
         assert_eq!(rules.matches(once).count(), 1, "{rules}");
     }
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
+}
+
+/// It takes programs' connections for ones from outside, and they only find that nobody answers.
+#[test]
+fn a_firewall_that_keeps_programs_from_the_listener_is_told_of() {
+    let Some(bed) = raw::bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let (mut tunnel, output) = start_talking_tunnel(&bed, world.server.invitation(), &[]);
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        BufReader::new(output).lines().map_while(Result::ok).for_each(|line| _ = tell.send(line));
+    });
+    let nft = |rules: &str| {
+        let done = bed.at_client(|| Command::new("nft").arg(rules).status().unwrap());
+        assert!(done.success(), "{rules}");
+    };
+    nft("table inet shut { chain input { type filter hook input priority 0; policy drop; \
+         iifname \"lo\" accept; ct state established,related accept; }; }");
+    let program = bed.at_client(|| {
+        let socket = socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        // It has only begun to.
+        let _ = socket.connect(&world.tcp_v6.into());
+        socket
+    });
+    let mut lines = std::iter::from_fn(|| told.recv_timeout(PATIENCE).ok());
+    assert!(lines.any(|line| line.contains("a firewall of this machine seems to drop them")));
+    drop(program);
+    nft("delete table inet shut");
+    assert!(plain(&bed, &format!("echo {}", world.tcp_v6)).contains("heard:300000"));
     tunnel.kill().unwrap();
     tunnel.wait().unwrap();
 }
