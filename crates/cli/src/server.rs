@@ -24,6 +24,8 @@ pub(crate) use drain::Drain;
 pub use drain::Drainer;
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
 pub(crate) use names::names_work;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub(crate) use names::system_name_servers;
 pub use seats::Seat;
 pub(crate) use statistics::Statistics;
 pub(crate) use tally::Tally;

@@ -13,6 +13,7 @@ pub mod inside;
 pub(crate) mod link;
 pub(crate) mod links;
 mod machine;
+mod outside;
 pub(crate) mod packet_filter;
 mod plan;
 mod raw;

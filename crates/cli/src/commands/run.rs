@@ -72,7 +72,7 @@ async fn carry(
         None => None,
     };
     let given = opened.as_ref().map(Opened::given);
-    let options = Options { dns, all_dns: false };
+    let options = Options { dns, all_dns: false, own_dns: true };
     let carrying = Carrier::start(client.shared.clone(), ends, options, opened)?;
     let uplink = client.uplink.clone();
     if let Err(error) = parent.go(given) {

@@ -40,6 +40,7 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     let options_of_carrier = Options {
         dns: args.carry.dns.map(|ip| (ip, crate::server::DNS_PORT).into()),
         all_dns: plan.takes_dns(),
+        own_dns: false,
     };
     // The server first: a tunnel that leads nowhere would cut the machine off.
     let mut signals = Signals::new();

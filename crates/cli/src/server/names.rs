@@ -87,6 +87,12 @@ pub(crate) async fn names_work(given: &[SocketAddr]) -> Result<String, String> {
     }
 }
 
+/// The name servers of this machine, as its files are now.
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub(crate) fn system_name_servers() -> Vec<IpAddr> {
+    Names::new(&[]).servers().iter().map(SocketAddr::ip).collect()
+}
+
 impl Names {
     /// Asks these name servers, or the system's if there are none.
     pub(super) fn new(given: &[SocketAddr]) -> Self {

@@ -24,6 +24,7 @@ use super::{
     Ends,
     datagrams::{Datagrams, Kind},
     device::Device,
+    outside::Outside,
     plan::{DEVICE, DEVICE_V6, PEER, PEER_V6},
     raw::{Opened, Raw},
 };
@@ -58,6 +59,8 @@ pub(crate) struct Options {
     pub(crate) dns: Option<SocketAddr>,
     /// Whether it stands behind every address that programs ask for names.
     pub(crate) all_dns: bool,
+    /// Whether it stands behind the addresses of the machine's own name servers, at least.
+    pub(crate) own_dns: bool,
 }
 
 /// What all tasks share.
@@ -73,6 +76,7 @@ pub(crate) struct Carrier {
     /// Connections that have come to the listener, and whether it was told that none comes.
     accepted: AtomicU64,
     is_shut_told: AtomicBool,
+    outside: Outside,
     options: Options,
     started: Instant,
 }
@@ -118,6 +122,7 @@ impl Carrier {
             datagrams: Datagrams::default(),
             accepted: AtomicU64::new(0),
             is_shut_told: AtomicBool::new(false),
+            outside: Outside::default(),
             options,
             started: Instant::now(),
         });
@@ -194,7 +199,8 @@ impl Carrier {
 
     /// Whether our name server stands behind an address.
     pub(super) fn asks_for_names(&self, remote: SocketAddr) -> bool {
-        remote.port() == DNS_PORT && (self.options.all_dns || is_peer(remote.ip()))
+        let is_name_server = |ip| is_peer(ip) || self.options.own_dns && self.outside.has(ip);
+        remote.port() == DNS_PORT && (self.options.all_dns || is_name_server(remote.ip()))
     }
 
     /// The name server that was asked for.

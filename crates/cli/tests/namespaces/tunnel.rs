@@ -272,6 +272,28 @@ fn a_command_does_not_hear_the_invitation() {
     assert_eq!(text.trim(), "none others");
 }
 
+/// Which it may read in a new network: who puts another file in the place of /etc/resolv.conf takes away what lies
+/// over it for the command.
+#[test]
+fn a_command_may_ask_the_machines_own_name_servers() {
+    let Some(bed) = bed_or_skip(1, Family::Both) else { return };
+    if !std::path::Path::new("/etc/resolv.conf").exists() {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no /etc/resolv.conf");
+        return;
+    }
+    let world = World::new(&bed);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, "nameserver 192.0.2.53\n").unwrap();
+    let asks = inside(&world, "ask 192.0.2.53:53");
+    let mut elsewhere = Command::new("unshare");
+    let script = "mount --bind \"$0\" /etc/resolv.conf; exec \"$@\"";
+    elsewhere.args(["-m", "sh", "-c", script]).arg(file.path()).arg(asks.get_program()).args(asks.get_args());
+    elsewhere.envs(asks.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    elsewhere.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (_, text) = output(&bed, &mut elsewhere);
+    assert!(text.contains("answer:10.99.0.1"), "{text}");
+}
+
 fn read_until(mut output: impl std::io::Read, wanted: &str) {
     let (mut text, mut byte) = (String::new(), [0]);
     while !text.contains(wanted) {
