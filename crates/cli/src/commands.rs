@@ -37,6 +37,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::Signal as Kind;
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
@@ -240,7 +241,7 @@ impl Signals {
     fn with_hangup() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let listen = || signal(SignalKind::hangup()).ok();
-        Self { hangup: (!ignores_hangup(&status)).then(listen).flatten(), ..Self::new() }
+        Self { hangup: (!ignores(&status, Kind::HUP)).then(listen).flatten(), ..Self::new() }
     }
 
     async fn next(&mut self) -> Ending {
@@ -258,11 +259,11 @@ impl Signals {
     }
 }
 
-/// Whether a process with this /proc/PID/status ignores SIGHUP, the first of signals.
-fn ignores_hangup(status: &str) -> bool {
+/// Whether a process with this /proc/PID/status ignores a signal. The mask's first bit is signal 1.
+fn ignores(status: &str, signal: Kind) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| mask & 1 == 1)
+    ignored.is_some_and(|mask| (mask >> (signal.as_raw() - 1)) & 1 == 1)
 }
 
 /// Whether the keyboard's signals come to this process.
@@ -341,7 +342,9 @@ mod tests {
 
     #[test]
     fn under_nohup_the_terminal_may_go() {
+        let ignores_hangup = |status: &str| ignores(status, Kind::HUP);
         assert!(ignores_hangup("SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"));
         assert!(!ignores_hangup("SigIgn:\t0000000000001000\n") && !ignores_hangup(""));
+        assert!(ignores("SigIgn:\t0000000000000006\n", Kind::INT), "as of what a script leaves behind");
     }
 }

@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::debug;
 
-use super::{client_options, is_in_foreground};
+use super::{client_options, ignores, is_in_foreground};
 use crate::{
     args::{CarryArgs, RunCommandArgs},
     client::{Client, ClientOptions},
@@ -146,7 +146,10 @@ struct Signals {
 }
 
 impl Signals {
+    /// All but those that are to be ignored (nohup; what a script leaves running): so does the command, which
+    /// would begin as usual if we listened.
     fn listen() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let kinds = [
             (Signal::INT, SignalKind::interrupt()),
             (Signal::QUIT, SignalKind::quit()),
@@ -155,7 +158,8 @@ impl Signals {
             (Signal::USR1, SignalKind::user_defined1()),
             (Signal::USR2, SignalKind::user_defined2()),
         ];
-        let streams = kinds.into_iter().filter_map(|(name, kind)| Some((name, signal(kind).ok()?)));
+        let heeded = kinds.into_iter().filter(|(name, _)| !ignores(&status, *name));
+        let streams = heeded.filter_map(|(name, kind)| Some((name, signal(kind).ok()?)));
         Self { streams: streams.collect(), last: None }
     }
 

@@ -260,6 +260,20 @@ fn a_command_keeps_its_limit_of_open_files() {
     assert_eq!(text.trim(), "200");
 }
 
+/// As with nohup: who closes the terminal wants it to go on.
+#[test]
+fn a_command_ignores_the_signals_that_it_is_to_ignore() {
+    let Some(bed) = bed_or_skip(1, Family::Both) else { return };
+    let world = World::new(&bed);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_mendpath")]);
+    command.args(["run", "--path", "path0", "--", "grep", "SigIgn", "/proc/self/status"]);
+    command.env("MENDPATH_INVITATION", world.server.invitation());
+    let (_, text) = output(&bed, &mut command);
+    let ignored = text.trim().strip_prefix("SigIgn:").unwrap();
+    assert_eq!(u64::from_str_radix(ignored.trim(), 16).unwrap() & 1, 1, "{text}");
+}
+
 /// It would go on into what crash reports and logs say of a program's surroundings.
 #[test]
 fn a_command_does_not_hear_the_invitation() {
