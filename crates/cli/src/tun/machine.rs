@@ -413,25 +413,27 @@ fn for_resolved() -> [[String; 3]; 4] {
     settings.map(|(setting, value)| [setting, NAME, value].map(str::to_owned))
 }
 
-/// The chains of the kill switch.
+/// The chains of the kill switch. What it lets pass of ICMPv6 is what paths need: a switch that hears no
+/// reports of MLD may pass nobody's question for this machine's addresses on to it (RFC 4541 section 3).
 fn chains(plan: &Plan) -> String {
     use std::fmt::Write as _;
-    let mut pass = String::new();
+    let (mut servers, mut excluded) = (String::new(), String::new());
     for server in &plan.servers {
         let family = if server.is_ipv4() { "ip" } else { "ip6" };
-        let _ = writeln!(pass, "    {family} daddr {} udp dport {} accept", server.ip(), server.port());
+        let _ = writeln!(servers, "    {family} daddr {} udp dport {} accept", server.ip(), server.port());
     }
     for net in &plan.excludes {
         let family = if net.addr().is_ipv4() { "ip" } else { "ip6" };
-        let _ = writeln!(pass, "    {family} daddr {net} accept");
+        let _ = writeln!(excluded, "    {family} daddr {net} accept");
     }
     format!(
         "  chain output {{\n    type filter hook output priority 0; policy drop;\n    \
-         oifname {{ \"lo\", \"{NAME}\" }} accept\n{pass}    \
+         oifname {{ \"lo\", \"{NAME}\" }} accept\n{servers}{excluded}    \
          udp sport 68 udp dport 67 accept\n    udp sport 546 udp dport 547 accept\n    \
-         icmpv6 type {{ nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert }} accept\n  }}\n  \
+         icmpv6 type {{ nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert }} accept\n    \
+         icmpv6 type {{ mld-listener-report, mld-listener-done, mld2-listener-report }} accept\n  }}\n  \
          chain forward {{\n    type filter hook forward priority 0; policy drop;\n    \
-         oifname \"{NAME}\" accept\n    iifname \"{NAME}\" accept\n  }}\n"
+         oifname \"{NAME}\" accept\n    iifname \"{NAME}\" accept\n{excluded}  }}\n"
     )
 }
 
@@ -465,9 +467,14 @@ mod tests {
             // A client of DHCP, whose port is no ordinary program's.
             "udp sport 68 udp dport 67 accept",
             "udp sport 546 udp dport 547 accept",
+            // Else switches stop asking this machine where its addresses are.
+            "icmpv6 type { mld-listener-report, mld-listener-done, mld2-listener-report } accept",
         ] {
             assert!(rules.lines().any(|found| found.trim() == line), "{line} is missing in\n{rules}");
         }
+        let (_, forwarded) = rules.split_once("chain forward").unwrap();
+        assert!(forwarded.contains("ip daddr 198.51.100.0/24 accept"), "of containers, too: {rules}");
+        assert!(!forwarded.contains("udp dport"), "{rules}");
         assert_eq!(rules.matches("policy drop").count(), 2);
     }
 
