@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use mendpath::Connection;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, info};
 use tunnel::raw::{Coding, addresses};
@@ -208,7 +209,7 @@ async fn keep(
         let ours = Ours { v4: assignment.v4.into(), v6: assignment.v6.into(), counts: counts.clone() };
         let link = Link::new(opened.tunnel, options.coding, &device, ours, counts.present.clone());
         let goes_on = tokio::select! {
-            () = link.run(&mut packets) => true,
+            goes_on = outlived(link, &mut packets, &session.connection) => goes_on,
             () = session.left() => false,
         };
         let last = std::mem::take(&mut *lock(&counts.present));
@@ -228,6 +229,16 @@ async fn keep(
             return Failure::new("cannot go on with the tunnel", wrong, "Start the command again");
         }
     }
+}
+
+/// Carries packets until the tunnel ends; whether its connection goes on.
+async fn outlived(
+    link: Link<'_, Ours>,
+    packets: &mut mpsc::Receiver<Vec<u8>>,
+    connection: &Connection,
+) -> bool {
+    link.run(packets).await;
+    connection.close_reason().is_none()
 }
 
 /// Asks until there is one. Says what the server answers if it goes on refusing; that there is no connection
@@ -300,7 +311,27 @@ impl Guard for Ours {
 
 #[cfg(test)]
 mod tests {
+    use std::os::{fd::OwnedFd, unix::net::UnixDatagram};
+
     use super::*;
+    use crate::{
+        association::{Hub, tests::connected},
+        tun::device::NewDevice,
+    };
+
+    /// Else a server that does not stay up would pass for another machine that takes the tunnel.
+    #[tokio::test]
+    async fn a_tunnel_that_ends_with_its_connection_was_taken_by_nobody() {
+        let (client, stream, server) = connected().await;
+        let tunnel = PacketTunnel::reserve(&Arc::new(Hub::new(client.clone())), 1).unwrap().begin(stream);
+        let (device, _other) = UnixDatagram::pair().unwrap();
+        let device = Device::new(NewDevice::from(OwnedFd::from(device))).unwrap();
+        let ours = Ours { v4: [198, 19, 0, 2].into(), v6: [0; 16].into(), counts: Arc::default() };
+        let link = Link::new(tunnel, Coding::None, &device, ours, SharedCounts::default());
+        let (_packets, mut from_device) = mpsc::channel(1);
+        server.close(0_u32.into(), b"");
+        assert!(!outlived(link, &mut from_device, &client).await);
+    }
 
     #[test]
     fn a_machine_that_calls_itself_alike_is_told_of() {
