@@ -170,27 +170,42 @@ pub(crate) fn all_addresses() -> io::Result<Vec<LocalAddress>> {
     Ok(addresses.collect())
 }
 
-/// Those that are not tentative by the system's `table`.
+/// Those that are not tentative by the system's `table`; behind them those that are deprecated, from which
+/// nothing new is to come while there are others (RFC 6724 section 5, rule 3).
 fn ready(mut addresses: Vec<LocalAddress>, table: &str) -> Vec<LocalAddress> {
-    let tentative = tentative(table);
-    addresses.retain(|local| !tentative.contains(&(local.interface.clone(), local.ip)));
+    let (tentative, deprecated) = (tentative(table), deprecated(table));
+    let is_among = |of: &[(String, IpAddr)], local: &LocalAddress| {
+        of.iter().any(|(interface, ip)| (interface, ip) == (&local.interface, &local.ip))
+    };
+    addresses.retain(|local| !is_among(&tentative, local));
+    addresses.sort_by_key(|local| is_among(&deprecated, local));
     addresses
 }
 
 /// Addresses of IPv6, with their interfaces, that no socket can be bound to: for a second or two the
-/// system asks whether another host has them, and one may (RFC 4862 section 5.4). From Linux's table of
-/// addresses; lines that look otherwise are skipped.
+/// system asks whether another host has them, and one may (RFC 4862 section 5.4).
 fn tentative(table: &str) -> Vec<(String, IpAddr)> {
     const TENTATIVE: u32 = 0x40;
     // Those are used meanwhile (RFC 4429).
     const OPTIMISTIC: u32 = 0x04;
+    with_flags(table, |flags| flags & (TENTATIVE | OPTIMISTIC) == TENTATIVE)
+}
+
+/// Addresses of IPv6, with their interfaces, that are still answered for and not preferred any more: their
+/// network has another prefix now, or whoever runs the machine wants no traffic from there.
+fn deprecated(table: &str) -> Vec<(String, IpAddr)> {
+    const DEPRECATED: u32 = 0x20;
+    with_flags(table, |flags| flags & DEPRECATED != 0)
+}
+
+/// Addresses of IPv6 whose flags fit, from Linux's table of addresses; lines that look otherwise are skipped.
+fn with_flags(table: &str, fit: impl Fn(u32) -> bool) -> Vec<(String, IpAddr)> {
     let of_line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [address, _, _, _, flags, interface] = fields[..] else { return None };
         let address = Ipv6Addr::from_bits(u128::from_str_radix(address, 16).ok()?);
         let flags = u32::from_str_radix(flags, 16).ok()?;
-        let is_tentative = flags & (TENTATIVE | OPTIMISTIC) == TENTATIVE;
-        is_tentative.then(|| (interface.to_owned(), IpAddr::V6(address)))
+        fit(flags).then(|| (interface.to_owned(), IpAddr::V6(address)))
     };
     table.lines().filter_map(of_line).collect()
 }
@@ -489,6 +504,25 @@ no address
         assert_eq!(found.collect::<Vec<_>>(), ["eth0 2001:db8::5", "wwan0 2001:db8::8"]);
         let [new, old] = ["2001:db8::5", "2001:db8::7"].map(|ip| local("eth0", ip, true));
         assert_eq!(ready(vec![new, old.clone()], TABLE), [old]);
+    }
+
+    /// The kernel lists the newest first, and that may be the one of which a router says that it is over.
+    #[test]
+    fn what_is_deprecated_is_for_want_of_others() {
+        const TABLE: &str = "\
+20010db8000000000000000000000007 02 40 00 80     eth0
+20010db8000000000000000000000009 02 40 00 a0     eth0
+20010db8000000000000000000000009 03 40 00 80    wwan0
+";
+        let have = [("eth0", "2001:db8::9"), ("eth0", "2001:db8::7"), ("wwan0", "2001:db8::9")]
+            .map(|(interface, ip)| local(interface, ip, true));
+        let comes_from = |have: &[LocalAddress]| {
+            let ready = ready(have.to_vec(), TABLE);
+            let paths = wanted(&[], &ready, &Routes::default(), "[2001:db8:1::1]:1".parse().unwrap());
+            paths.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(comes_from(&have), ["eth0 (2001:db8::7)", "wwan0 (2001:db8::9)"]);
+        assert_eq!(comes_from(&have[..1]), ["eth0 (2001:db8::9)"]);
     }
 
     #[test]
