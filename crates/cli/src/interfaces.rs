@@ -163,11 +163,19 @@ pub(crate) fn local_addresses() -> io::Result<Vec<LocalAddress>> {
 /// When the system does not say.
 pub(crate) fn all_addresses() -> io::Result<Vec<LocalAddress>> {
     let interfaces = if_addrs::get_if_addrs()?;
-    // What goes through a tunnel of ours must not be a path of it.
-    let addresses = interfaces.into_iter().filter(|interface| interface.name != TUN).map(|interface| {
-        LocalAddress { up: interface.is_oper_up(), ip: interface.ip(), interface: interface.name }
+    let addresses = interfaces.into_iter().map(|interface| LocalAddress {
+        interface: without_label(&interface.name).to_owned(),
+        ip: interface.ip(),
+        up: interface.is_oper_up(),
     });
-    Ok(addresses.collect())
+    // What goes through a tunnel of ours must not be a path of it.
+    Ok(addresses.filter(|local| local.interface != TUN).collect())
+}
+
+/// The interface of what may be the label of one of its addresses (`eth0:1`), by which the system calls it
+/// then, while routes and sockets know the interface alone. No interface has a colon in its name.
+fn without_label(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(interface, _)| interface)
 }
 
 /// Those that are not tentative by the system's `table`; behind them those that are deprecated, from which

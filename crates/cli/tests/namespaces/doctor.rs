@@ -107,6 +107,18 @@ fn the_doctor_names_an_interface_without_a_route() {
     assert!(route.starts_with("warning") && route.contains("dev path1 metric 900"), "{said}");
 }
 
+/// As `ifconfig eth0:1` and `ip address add ... label eth0:1` make it.
+#[test]
+fn an_address_with_a_label_is_one_of_its_interface() {
+    let Some(bed) = super::bed(1, Family::V4) else { return };
+    ip(&bed, "addr add 10.77.0.9/24 dev path0 label path0:1");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    let output = bed.at_client(|| command.args(["paths", "--to", "10.99.0.1"]).output().unwrap());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(line(&said, "10.77.0.9").contains("another address of this interface is used"), "{said}");
+    assert!(line(&said, "10.77.0.2").starts_with("yes  path0 "), "{said}");
+}
+
 /// A sandbox that hides /proc/sys hides the filters, which is said.
 #[test]
 fn the_doctor_says_what_is_hidden() {
