@@ -247,7 +247,9 @@ fn lets_in(rules: &str, port: u16) -> bool {
         ends.is_some_and(|(first, last)| (first..=last).contains(&port))
     };
     let names = |line: &str| line.split_whitespace().any(|word| word.split(',').any(is_meant));
-    let accepts = |line: &str| line.contains("-j ACCEPT") && !line.contains("-p tcp");
+    // The second is that of `ufw limit`.
+    let ways = ["-j ACCEPT", "-j ufw-user-limit-accept"];
+    let accepts = |line: &str| ways.iter().any(|way| line.contains(way)) && !line.contains("-p tcp");
     rules.lines().any(|line| line.starts_with("-A") && accepts(line) && names(line))
 }
 
@@ -344,6 +346,8 @@ mod tests {
             let rule = format!("-A ufw-user-input -p udp -m multiport --dports {ports} -j ACCEPT");
             assert_eq!(super::lets_in(&rule, 4433), lets_in, "{ports}");
         }
+        let limited = "-A ufw-user-input -p udp --dport 4433 -j ufw-user-limit-accept";
+        assert!(super::lets_in(limited, 4433), "so many at a time, but they are");
         assert!(judge(&[("/run/firewalld.pid", "7")]).cure.unwrap().contains("--add-port=4433/udp"));
         assert_eq!(judge(&[("/etc/nftables.conf", "policy drop;")]).verdict, Verdict::Warning);
         assert_eq!(
