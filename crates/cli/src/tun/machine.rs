@@ -3,13 +3,15 @@
 //!
 //! Rules in the order of their priorities, for each family:
 //!
-//! 1. to the server: the main table, so that the paths' own packets go around the tunnel; from an
+//! 1. to the server: past the others, so that the paths' own packets go around the tunnel; from an
 //!    address that this machine has otherwise: the same, so that connections that were there before,
-//!    or come in from outside, stay where they are;
+//!    or come in from outside, stay where they are. What decides is what would without us: the user's
+//!    own rules, where each line has a table of its own, and the main table;
 //! 2. questions to name servers: a table that leads to the device;
 //! 3. our table, but for its default route: `--route`, and `--exclude` as routes that throw back;
 //! 4. the main table, but for its default route: networks that this machine is in;
-//! 5. our table with its default route.
+//! 5. our table with its default route;
+//! 6. nothing: where the first one leads.
 //!
 //! A socket tied to an interface finds no route of that interface in our tables, and so goes by the
 //! main one: paths need no mark.
@@ -54,9 +56,10 @@ const TABLE: u32 = 28_016;
 const DNS_TABLE: u32 = 28_017;
 /// The kernel's main table.
 const MAIN: u32 = 254;
-/// The first of our rules' priorities.
+/// The first of our rules' priorities, how many there are, and the last one.
 const PRIORITY: u32 = 28_010;
-const RULES: u32 = 5;
+const RULES: u32 = 6;
+const LAST: u32 = RULES - 1;
 /// The table of the kill switch.
 const KILL_SWITCH: &str = "mendpath_kill_switch";
 const UDP: u8 = 17;
@@ -217,10 +220,12 @@ impl Machine {
         for net in of_family(&self.plan.excludes) {
             add_route(handle, net, TABLE, None, None).await?;
         }
+        // What leads past our rules leads nowhere without it.
+        add_rule(handle, Rule::new(LAST, Leads::On, v4)).await?;
         // Several servers may be at one address.
         let servers: BTreeSet<IpAddr> = self.plan.servers.iter().map(SocketAddr::ip).collect();
         for server in servers.into_iter().filter(|server| server.is_ipv4() == v4) {
-            add_rule(handle, Rule { to: Some(server), ..Rule::new(0, MAIN, v4) }).await?;
+            add_rule(handle, Rule { to: Some(server), ..Rule::new(0, Leads::Past, v4) }).await?;
         }
         for local in locals.iter().filter(|local| local.is_ipv4() == v4) {
             add_rule(handle, locals::rule(*local)).await?;
@@ -228,12 +233,13 @@ impl Machine {
         if self.plan.takes_dns() {
             add_route(handle, any, DNS_TABLE, Some(device), self.plan.given).await?;
             for protocol in [UDP, TCP] {
-                add_rule(handle, Rule { dns: Some(protocol), ..Rule::new(1, DNS_TABLE, v4) }).await?;
+                let rule = Rule { dns: Some(protocol), ..Rule::new(1, Leads::To(DNS_TABLE), v4) };
+                add_rule(handle, rule).await?;
             }
         }
-        add_rule(handle, Rule { not_default: true, ..Rule::new(2, TABLE, v4) }).await?;
-        add_rule(handle, Rule { not_default: true, ..Rule::new(3, MAIN, v4) }).await?;
-        add_rule(handle, Rule::new(RULES - 1, TABLE, v4)).await
+        add_rule(handle, Rule { not_default: true, ..Rule::new(2, Leads::To(TABLE), v4) }).await?;
+        add_rule(handle, Rule { not_default: true, ..Rule::new(3, Leads::To(MAIN), v4) }).await?;
+        add_rule(handle, Rule::new(4, Leads::To(TABLE), v4)).await
     }
 }
 
@@ -259,11 +265,22 @@ struct Led {
     v6: bool,
 }
 
+/// What a rule does.
+#[derive(Clone, Copy)]
+enum Leads {
+    /// It has this table looked at.
+    To(u32),
+    /// It leads to the last of our rules.
+    Past,
+    /// Nothing.
+    On,
+}
+
 /// A rule in the making.
 #[derive(Clone, Copy)]
 struct Rule {
     step: u32,
-    table: u32,
+    leads: Leads,
     v4: bool,
     to: Option<IpAddr>,
     from: Option<IpAddr>,
@@ -274,16 +291,23 @@ struct Rule {
 }
 
 impl Rule {
-    fn new(step: u32, table: u32, v4: bool) -> Self {
-        Self { step, table, v4, to: None, from: None, dns: None, not_default: false }
+    fn new(step: u32, leads: Leads, v4: bool) -> Self {
+        Self { step, leads, v4, to: None, from: None, dns: None, not_default: false }
     }
 }
 
 /// Adds a rule, if there is none like it.
 async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
-    let request =
-        handle.rule().add().priority(PRIORITY + rule.step).table_id(rule.table).action(RuleAction::ToTable);
+    let request = handle.rule().add().priority(PRIORITY + rule.step);
+    let request = match rule.leads {
+        Leads::To(table) => request.table_id(table).action(RuleAction::ToTable),
+        Leads::Past => request.action(RuleAction::Goto),
+        Leads::On => request.action(RuleAction::Nop),
+    };
     let more = |attributes: &mut Vec<RuleAttribute>| {
+        if matches!(rule.leads, Leads::Past) {
+            attributes.push(RuleAttribute::Goto(PRIORITY + LAST));
+        }
         if rule.not_default {
             attributes.push(RuleAttribute::SuppressPrefixLen(0));
         }
@@ -356,7 +380,12 @@ fn leading<T>(builder: RouteMessageBuilder<T>, table: u32, device: Option<u32>) 
 
 /// Removes our rules, also those of a killed process, and routes of our table that have no device;
 /// the others went with theirs.
+///
+/// What leads into the tunnel goes first: a packet of a connection that knows nothing of it would be answered
+/// there with a reset.
 async fn remove_rules(handle: &Handle) -> Result<(), rtnetlink::Error> {
+    let leads_in = |rule: &RuleMessage| is_ours(rule) && rule.header.action == RuleAction::ToTable;
+    remove_rules_that(handle, leads_in).await?;
     remove_rules_that(handle, is_ours).await?;
     remove_throws(handle).await
 }
@@ -367,12 +396,13 @@ fn is_ours(rule: &RuleMessage) -> bool {
     attributes.any(|attribute| matches!(attribute, RuleAttribute::Priority(p) if ours.contains(p)))
 }
 
+/// The last of them goes first.
 async fn remove_rules_that(
     handle: &Handle,
     fit: impl Fn(&RuleMessage) -> bool,
 ) -> Result<(), rtnetlink::Error> {
     for version in [IpVersion::V4, IpVersion::V6] {
-        for rule in rules_that(handle, version, &fit).await? {
+        for rule in rules_that(handle, version, &fit).await?.into_iter().rev() {
             handle.rule().del(rule).execute().await?;
         }
     }

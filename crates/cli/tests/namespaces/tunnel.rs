@@ -453,7 +453,7 @@ fn an_address_that_comes_later_stays_out_of_the_tunnel() {
     let world = World::new(&bed);
     let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
     for (family, address, prefix) in [("-4", "10.77.0.9", 24), ("-6", "fd77::9", 64)] {
-        let rule = format!("from {address} lookup main");
+        let rule = format!("from {address} goto 28015");
         let wait_until = |there: bool| {
             let looks = PATIENCE.as_millis() / 20;
             let done = (0..looks).any(|_| {
@@ -468,7 +468,26 @@ fn an_address_that_comes_later_stays_out_of_the_tunnel() {
         wait_until(false);
     }
     let before = ip(&bed, "rule");
-    assert!(before.contains("from 10.77.0.2 lookup main"), "the others keep theirs: {before}");
+    assert!(before.contains("from 10.77.0.2 goto 28015"), "the others keep theirs: {before}");
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
+}
+
+/// As where each of several lines has a table of its own: answers must not go out by another line, whose
+/// provider drops them.
+#[test]
+fn rules_of_the_users_own_decide_for_the_machines_addresses_as_before() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    ip(&bed, "route add default dev path1 table 100");
+    ip(&bed, "rule add from 10.77.1.2 table 100");
+    let way_of = |remote: &str| ip(&bed, &format!("route get {remote} from 10.77.1.2"));
+    let [host, server] = ["203.0.113.9", "10.99.0.1"];
+    let before = [way_of(host), way_of(server)];
+    assert!(before.iter().all(|way| way.contains("dev path1 table 100")), "{before:?}");
+    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    assert_eq!([way_of(host), way_of(server)], before);
+    assert!(ip(&bed, &format!("route get {host}")).contains("dev mendpath0"));
     tunnel.kill().unwrap();
     tunnel.wait().unwrap();
 }
@@ -483,7 +502,7 @@ fn one_address_may_be_on_two_interfaces_and_of_two_servers() {
     let invitation = format!("{}&also={SERVER}:4434", world.server.invitation());
     let mut tunnel = start_tunnel(&bed, &invitation, &[]);
     let rules = ip(&bed, "rule");
-    for once in ["from 10.77.0.2 lookup main", "from all to 10.99.0.1 lookup main"] {
+    for once in ["from 10.77.0.2 goto 28015", "from all to 10.99.0.1 goto 28015"] {
         assert_eq!(rules.matches(once).count(), 1, "{rules}");
     }
     tunnel.kill().unwrap();

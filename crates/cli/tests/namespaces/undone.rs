@@ -92,7 +92,7 @@ fn rules_and_routes_that_something_takes_away_come_back() {
     let tunnel = start_tunnel(&bed, world.server.invitation(), &exclude);
     let before = laid(&bed);
     for family in ["-4", "-6"] {
-        for priority in 28_010..28_015 {
+        for priority in 28_010..28_016 {
             let away = format!("{family} rule del priority {priority}");
             comes_back(&bed, &tunnel, &before, (&away, 1));
             let all = ip(&bed, &format!("{family} rule list priority {priority}")).lines().count();

@@ -1,11 +1,11 @@
-//! The addresses that this machine has otherwise: packets from there go by the main table. They
+//! The addresses that this machine has otherwise: packets from there go past our rules. They
 //! change as it moves from network to network.
 
 use std::{collections::BTreeSet, io, net::IpAddr};
 
 use rtnetlink::{Handle, packet_route::rule::RuleAttribute};
 
-use super::{MAIN, Rule, add_rule, is_ours, remove_rules_that};
+use super::{Leads, Rule, add_rule, is_ours, remove_rules_that};
 use crate::interfaces::all_addresses;
 
 /// The addresses whose connections know nothing of the tunnel. One that is tentative may be used before
@@ -24,7 +24,7 @@ fn is_own(ip: &IpAddr) -> bool {
 
 /// The rule of one address.
 pub(super) fn rule(ip: IpAddr) -> Rule {
-    Rule { from: Some(ip), ..Rule::new(0, MAIN, ip.is_ipv4()) }
+    Rule { from: Some(ip), ..Rule::new(0, Leads::Past, ip.is_ipv4()) }
 }
 
 /// Gives each address that came a rule, and takes it from those that went, as far as the kernel lets us.
