@@ -28,7 +28,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use rtnetlink::{
     Handle, IpVersion, RouteMessageBuilder,
     packet_route::{
@@ -60,6 +60,14 @@ const MAIN: u32 = 254;
 const PRIORITY: u32 = 28_010;
 const RULES: u32 = 6;
 const LAST: u32 = RULES - 1;
+/// What goes no further than its own link, and so stays there: link-local addresses (RFC 3927 section 2.6.2),
+/// at one of which clouds tell their machines about themselves, multicast and broadcast. Of IPv6 the kernel
+/// sees to that.
+const LINKS: [Ipv4Net; 3] = [
+    Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16),
+    Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 4),
+    Ipv4Net::new_assert(Ipv4Addr::BROADCAST, 32),
+];
 /// The table of the kill switch.
 const KILL_SWITCH: &str = "mendpath_kill_switch";
 const UDP: u8 = 17;
@@ -95,6 +103,14 @@ impl Plan {
     /// Whether questions to whatever name server are asked through the tunnel.
     pub(crate) fn takes_dns(&self) -> bool {
         !self.no_routes && self.routes.is_empty()
+    }
+
+    /// What does not go through the tunnel although a larger network does: what was asked for, and what stays on
+    /// its own link unless it is named.
+    fn stays(&self) -> Vec<IpNet> {
+        let is_named = |net: &IpNet| self.routes.iter().any(|route| net.contains(route));
+        let links = LINKS.map(IpNet::V4).into_iter().filter(|net| !is_named(net));
+        self.excludes.iter().copied().chain(links).collect()
     }
 
     /// What to say where IPv6 that should go through the tunnel goes around it: it is not `led` there, and
@@ -217,7 +233,7 @@ impl Machine {
         for net in of_family(&wanted) {
             add_route(handle, net, TABLE, Some(device), self.plan.given).await?;
         }
-        for net in of_family(&self.plan.excludes) {
+        for net in of_family(&self.plan.stays()) {
             add_route(handle, net, TABLE, None, None).await?;
         }
         // What leads past our rules leads nowhere without it.
@@ -529,6 +545,19 @@ mod tests {
         for plan in [route("0.0.0.0/0"), Plan { kill_switch: true, ..Plan::default() }] {
             assert!(plan.leak(&without, &both).is_none());
         }
+    }
+
+    #[test]
+    fn what_goes_no_further_than_its_link_stays_there_unless_it_is_named() {
+        let stays = |routes: &[&str], excludes: &[&str]| {
+            let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
+            let plan = Plan { routes: nets(routes), excludes: nets(excludes), ..Plan::default() };
+            plan.stays().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let links = ["169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"];
+        assert_eq!(stays(&[], &[]), links);
+        assert_eq!(stays(&["0.0.0.0/0", "::/0"], &["fd00::/8"]), [&["fd00::/8"][..], &links].concat());
+        assert_eq!(stays(&["169.254.169.254/32", "224.0.0.0/4"], &[]), links[2..]);
     }
 
     #[test]

@@ -492,6 +492,21 @@ fn rules_of_the_users_own_decide_for_the_machines_addresses_as_before() {
     tunnel.wait().unwrap();
 }
 
+/// A cloud tells its machines there who they are; and who looks for others on the network finds them.
+#[test]
+fn what_goes_no_further_than_its_link_stays_there() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let way_of = |remote: &str| ip(&bed, &format!("route get {remote}"));
+    let remotes = ["169.254.169.254", "239.255.255.250", "255.255.255.255"];
+    let before = remotes.map(way_of);
+    assert!(before.iter().all(|way| way.contains("dev path0")), "{before:?}");
+    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    assert_eq!(remotes.map(way_of), before);
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
+}
+
 /// As routers have it, whose lines to several providers share one address, and as servers are that
 /// stand behind several ports of one.
 #[test]
