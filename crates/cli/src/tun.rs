@@ -25,6 +25,6 @@ pub use tunnel::raw::Coding;
 pub(crate) use self::{
     carrier::{Carrier, Options},
     handover::{Ends, Given, Parent},
-    machine::{Machine, Plan, own_addresses, remove_kill_switch},
+    machine::{Machine, Plan, remove_kill_switch},
     raw::{Opened, RawOptions, chance_name, machine_name, open},
 };

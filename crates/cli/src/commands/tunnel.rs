@@ -12,7 +12,7 @@ use crate::{
     descriptors,
     failure::Failure,
     interfaces::interface_exists,
-    tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, own_addresses, remove_kill_switch},
+    tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, remove_kill_switch},
 };
 
 const KILL_SWITCH_STAYS: &str = "the kill switch stays: nothing gets out until the tunnel is started \
@@ -34,7 +34,6 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
         no_routes: args.no_routes,
         kill_switch: args.kill_switch,
         servers: options.dial.known.values().flatten().copied().collect(),
-        locals: own_addresses().unwrap_or_default(),
         given: None,
     };
     let options_of_carrier = Options {

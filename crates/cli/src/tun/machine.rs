@@ -38,8 +38,10 @@ use rtnetlink::{
 };
 use tracing::debug;
 
-use self::laid::{routes_of, rules_that};
-pub(crate) use self::locals::own_addresses;
+use self::{
+    laid::{routes_of, rules_that},
+    locals::own_addresses,
+};
 use super::{
     Ends, Given,
     links::{self, Purpose, unless_there, with_netlink},
@@ -86,8 +88,6 @@ pub(crate) struct Plan {
     pub(crate) kill_switch: bool,
     /// Where the server is.
     pub(crate) servers: Vec<SocketAddr>,
-    /// The addresses that this machine has otherwise.
-    pub(crate) locals: BTreeSet<IpAddr>,
     /// The addresses that the server has assigned, where packets are carried as they are.
     pub(crate) given: Option<Given>,
 }
@@ -158,16 +158,18 @@ impl Machine {
             remove_kill_switch().unwrap_or_else(|failure| debug!(%failure, "no kill switch"));
             None
         };
+        // Not those of when the command began: it may have waited for the server, and moved.
+        let locals = own_addresses().unwrap_or_default();
         let mut machine = Self { plan, kill_switch, led: Led { v6: true } };
         machine.led = with_netlink(async |handle| {
             remove_rules(handle).await?;
             if machine.plan.no_routes {
                 return Ok(Led { v6: true });
             }
-            machine.lead(handle, &machine.plan.locals).await
+            machine.lead(handle, &locals).await
         })
         .map_err(|error| wrong(("set rules and routes", error)))?;
-        if let Some(leak) = machine.leak(&machine.plan.locals) {
+        if let Some(leak) = machine.leak(&locals) {
             return Err(leak);
         }
         if machine.plan.takes_dns() {

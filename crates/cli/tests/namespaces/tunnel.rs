@@ -492,6 +492,39 @@ fn rules_of_the_users_own_decide_for_the_machines_addresses_as_before() {
     tunnel.wait().unwrap();
 }
 
+/// The server may have been waited for, and the machine be in another network by then: connections that were
+/// made there from outside must not get into the tunnel, which would reset them.
+#[test]
+fn an_address_that_came_before_the_server_was_reached_stays_out_of_the_tunnel() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    bed.wires.iter().for_each(|wire| wire.swallow_larger_than(100));
+    let (mut tunnel, mut output, _) =
+        start_tunnel_that_says(&bed, world.server.invitation(), &["--wait"], "Trying again");
+    ip(&bed, "addr add 10.77.0.9/24 dev path0");
+    let mut monitor = Command::new("ip");
+    monitor.args(["monitor", "rule"]).stdout(Stdio::piped());
+    let mut monitor = bed.at_client(|| monitor.spawn().unwrap());
+    let (rules, (tell, told)) = (monitor.stdout.take().unwrap(), mpsc::channel());
+    thread::spawn(move || {
+        BufReader::new(rules).lines().map_while(Result::ok).for_each(|line| _ = tell.send(line));
+    });
+    // It hears of rules from some moment on.
+    while told.recv_timeout(Duration::from_millis(100)).is_err() {
+        ip(&bed, "rule add from 192.0.2.1 table 99");
+        ip(&bed, "rule del from 192.0.2.1 table 99");
+    }
+    bed.wires.iter().for_each(|wire| wire.swallow_larger_than(65_535));
+    read_until(&mut output, "goes through the tunnel");
+    let lines = std::iter::from_fn(|| told.recv_timeout(PATIENCE).ok());
+    let before: Vec<String> = lines.take_while(|line| !line.starts_with("28014:")).collect();
+    assert!(before.iter().any(|line| line.contains("from 10.77.0.9 goto 28015")), "{before:?}");
+    for program in [&mut monitor, &mut tunnel] {
+        program.kill().unwrap();
+        program.wait().unwrap();
+    }
+}
+
 /// A cloud tells its machines there who they are; and who looks for others on the network finds them.
 #[test]
 fn what_goes_no_further_than_its_link_stays_there() {

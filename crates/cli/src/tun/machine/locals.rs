@@ -13,7 +13,7 @@ use crate::interfaces::all_addresses;
 ///
 /// # Errors
 /// When the system does not say.
-pub(crate) fn own_addresses() -> io::Result<BTreeSet<IpAddr>> {
+pub(super) fn own_addresses() -> io::Result<BTreeSet<IpAddr>> {
     Ok(all_addresses()?.into_iter().map(|local| local.ip).filter(is_own).collect())
 }
 
