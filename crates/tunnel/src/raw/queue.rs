@@ -104,16 +104,25 @@ impl Queue {
         }
     }
 
-    /// Drops half of what waits of the flow that has most, from the front.
+    /// Drops half of what waits of the flow that has most, from the front. Where none has much, there are many
+    /// to look through: so that this is not done for each packet, those whose turn is next lose one, too.
     fn make_room(&mut self) {
-        let longest = self.flows.values_mut().max_by_key(|waiting| waiting.queue.bytes());
-        let Some(Waiting { queue, .. }) = longest else { return };
-        let before = queue.bytes();
-        for _ in 0..(queue.packets() / 2).clamp(1, MOST_AT_ONCE) {
+        let Self { flows, new, old, bytes, counters, .. } = self;
+        let mut drop_first = |queue: &mut CoDel| {
+            let before = (queue.bytes(), queue.packets());
             queue.drop_first();
-            self.counters.overflowed += 1;
+            *bytes -= before.0 - queue.bytes();
+            counters.overflowed += (before.1 - queue.packets()) as u64;
+        };
+        let longest = flows.values_mut().max_by_key(|waiting| waiting.queue.bytes());
+        let Some(Waiting { queue, .. }) = longest else { return };
+        let most = (queue.packets() / 2).clamp(1, MOST_AT_ONCE);
+        (0..most).for_each(|_| drop_first(queue));
+        if most == 1 {
+            for key in old.iter().chain(&*new).take(MOST_AT_ONCE) {
+                flows.get_mut(key).into_iter().for_each(|waiting| drop_first(&mut waiting.queue));
+            }
         }
-        self.bytes -= before - queue.bytes();
     }
 
     /// The next packet to send; others before it may be dropped (section 4.2).
@@ -215,6 +224,23 @@ mod tests {
         assert!(left.contains(&(2, 499)), "the newest is there");
         (0..10_000).for_each(|_| queue.push(Vec::new(), at(0)));
         assert!(queue.bytes <= queue.most_bytes && queue.flows.len() == 1);
+    }
+
+    /// Else who has thousands of flows opened, and sends a packet on each, has all of them looked at for
+    /// every packet.
+    #[test]
+    fn many_short_queues_lose_many_packets_at_a_time() {
+        let flows = 5_000;
+        let mut queue = Queue::new(usize::from(flows) * (32 + OVERHEAD));
+        (0..flows).for_each(|port| queue.push(packet(port, 0, 4), at(0)));
+        assert_eq!(queue.counters().overflowed, 0);
+        queue.push(packet(flows, 0, 4), at(0));
+        let lost = 1 + MOST_AT_ONCE as u64;
+        assert_eq!(queue.counters().overflowed, lost);
+        (1..lost as u16).for_each(|more| queue.push(packet(flows + more, 0, 4), at(0)));
+        assert_eq!(queue.counters().overflowed, lost, "there is room for as many");
+        let left = std::iter::from_fn(|| queue.pop(at(0))).count();
+        assert_eq!(left, usize::from(flows));
     }
 
     proptest! {
