@@ -56,6 +56,8 @@ impl fmt::Display for PathSpec {
 pub(crate) struct LocalAddress {
     /// The interface.
     pub(crate) interface: String,
+    /// Its number, as far as the system says.
+    pub(crate) index: Option<u32>,
     /// Its address.
     pub(crate) ip: IpAddr,
     /// Whether it carries packets at the moment.
@@ -68,6 +70,9 @@ pub(crate) struct LocalAddress {
 pub struct WantedPath {
     /// The interface to tie the path to; `None` when an address was asked for.
     pub interface: Option<String>,
+    /// Its number: one that is made anew under its name has another, and what was tied to the one of before
+    /// sends nothing any more.
+    pub index: Option<u32>,
     /// The local address.
     pub ip: IpAddr,
     /// The how-manieth such path this is.
@@ -165,6 +170,7 @@ pub(crate) fn all_addresses() -> io::Result<Vec<LocalAddress>> {
     let interfaces = if_addrs::get_if_addrs()?;
     let addresses = interfaces.into_iter().map(|interface| LocalAddress {
         interface: without_label(&interface.name).to_owned(),
+        index: interface.index,
         ip: interface.ip(),
         up: interface.is_oper_up(),
     });
@@ -240,7 +246,9 @@ fn wanted(specs: &[PathSpec], have: &[LocalAddress], routes: &Routes, server: So
         };
         if let Some((interface, ip)) = found {
             let copy = copies.entry((interface.clone(), ip)).or_default();
-            paths.push(WantedPath { interface, ip, copy: *copy });
+            let of_interface = |local: &&LocalAddress| interface.as_ref() == Some(&local.interface);
+            let index = have.iter().find(of_interface).and_then(|local| local.index);
+            paths.push(WantedPath { interface, index, ip, copy: *copy });
             *copy += 1;
         }
     }
@@ -321,7 +329,7 @@ fn every_usable(have: &[LocalAddress], routes: &Routes, server: SocketAddr) -> V
         if paths.iter().all(|path| path.interface != name) {
             let of_interface = suitable.iter().copied().filter(|other| other.interface == local.interface);
             let ip = best(of_interface, server).unwrap_or(local.ip);
-            paths.push(WantedPath { interface: name, ip, copy: 0 });
+            paths.push(WantedPath { interface: name, index: local.index, ip, copy: 0 });
         }
     }
     let routed =
@@ -378,7 +386,7 @@ mod tests {
     use super::*;
 
     fn local(interface: &str, ip: &str, up: bool) -> LocalAddress {
-        LocalAddress { interface: interface.into(), ip: ip.parse().unwrap(), up }
+        LocalAddress { interface: interface.into(), index: None, ip: ip.parse().unwrap(), up }
     }
 
     fn machine() -> Vec<LocalAddress> {
@@ -531,6 +539,22 @@ no address
         };
         assert_eq!(comes_from(&have), ["eth0 (2001:db8::7)", "wwan0 (2001:db8::9)"]);
         assert_eq!(comes_from(&have[..1]), ["eth0 (2001:db8::9)"]);
+    }
+
+    /// As `wg-quick down wg0; wg-quick up wg0` does within a second.
+    #[test]
+    fn an_interface_that_is_made_anew_is_another_and_its_address_is_not() {
+        let paths = |specs: &[&str], index: u32| {
+            let specs: Vec<PathSpec> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+            let have = [LocalAddress { index: Some(index), ..local("wg0", "10.8.0.2", true) }];
+            wanted(&specs, &have, &Routes::default(), "198.51.100.1:1".parse().unwrap())
+        };
+        for specs in [&[] as &[&str], &["wg0"]] {
+            let [before, after] = [paths(specs, 7), paths(specs, 8)];
+            assert_ne!(before, after, "{specs:?}");
+            assert_eq!(before[0].to_string(), after[0].to_string());
+        }
+        assert_eq!(paths(&["10.8.0.2"], 7), paths(&["10.8.0.2"], 8), "a socket with its address goes on");
     }
 
     #[test]

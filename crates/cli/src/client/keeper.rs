@@ -241,7 +241,7 @@ mod tests {
     };
 
     fn loopback() -> WantedPath {
-        WantedPath { interface: None, ip: [127, 0, 0, 1].into(), copy: 0 }
+        WantedPath { interface: None, index: None, ip: [127, 0, 0, 1].into(), copy: 0 }
     }
 
     fn said(live: &Live) -> Vec<String> {
@@ -277,6 +277,21 @@ mod tests {
         let keeper = Keeper::new(connection.clone(), loopback(), ([127, 0, 0, 1], 1).into(), &live);
         keeper.tell_of_missing(&["127.0.0.1".parse().unwrap(), "wwan9".parse().unwrap()]);
         assert_eq!(said(&live), ["no path over wwan9 yet: there is no interface wwan9 with an address"]);
+    }
+
+    /// What is tied to the one of before never works again.
+    #[tokio::test]
+    async fn a_path_ends_with_its_interface_though_there_is_one_of_its_name() {
+        let (connection, _stream, _other) = connected().await;
+        let live = Live::new(true);
+        let before = WantedPath { interface: Some("wg0".to_owned()), index: Some(7), ..loopback() };
+        let server = connection.remote_address();
+        let mut keeper = Keeper::new(connection.clone(), before.clone(), server, &live);
+        keeper.remove_unwanted(std::slice::from_ref(&before));
+        assert!(keeper.open.contains_key(&before));
+        keeper.remove_unwanted(&[WantedPath { index: Some(8), ..before.clone() }]);
+        assert!(!keeper.open.contains_key(&before));
+        assert_eq!(said(&live), ["path wg0 (127.0.0.1) is gone"]);
     }
 
     /// As where the server is gone, or what all paths share.

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn local(interface: &str, ip: &str, up: bool) -> LocalAddress {
-        LocalAddress { interface: interface.to_owned(), ip: ip.parse().unwrap(), up }
+        LocalAddress { interface: interface.to_owned(), index: None, ip: ip.parse().unwrap(), up }
     }
 
     #[test]

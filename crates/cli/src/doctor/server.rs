@@ -152,7 +152,7 @@ async fn answers(address: SocketAddr) -> Outcome {
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    let path = WantedPath { interface: None, ip: to, copy: 0 };
+    let path = WantedPath { interface: None, index: None, ip: to, copy: 0 };
     probe::sizes(&path, SocketAddr::new(to, address.port())).await[0]
 }
 
