@@ -8,7 +8,7 @@ use crate::{
     direction::{Direction, Found, Open},
     loops::Loops,
     retransmission::{Filled, Half, Heading, Position, Retransmission},
-    segment::{Pair, Segment, TcpFlags},
+    segment::{Pair, Scaling, Segment, TcpFlags},
     sequence_view::{WiresharkKind, view},
     what_if::{Outcome, Saving},
 };
@@ -312,7 +312,7 @@ impl Connection {
     fn note_handshake(&mut self, segment: &Segment, at: Instant) {
         let flags = segment.flags;
         if flags.has(TcpFlags::SYN) {
-            self.ways[segment.from].scale = segment.scale.unwrap_or(0);
+            self.ways[segment.from].scaling = segment.scaling;
             self.opened[segment.from] = Some(segment.seq);
             if flags.has(TcpFlags::ACK) {
                 let client = *self.client.get_or_insert(1 - segment.from);
@@ -353,11 +353,19 @@ impl Connection {
         self.closed |= flags.has(TcpFlags::RST) || self.finished == [true; 2];
     }
 
-    /// The receiver's window in bytes, if its scale is known.
+    /// The receiver's window in bytes, if its scale is known: it is scaled if both SYNs say so (RFC 7323
+    /// section 1.3).
     fn receive_window(&self, from: usize, segment: &Segment) -> Option<u64> {
         let window = self.ways[1 - from].view.window()?;
-        let scaled = !segment.flags.has(TcpFlags::SYN) && self.client.is_some();
-        scaled.then(|| u64::from(window) << self.ways[1 - from].scale)
+        if segment.flags.has(TcpFlags::SYN) {
+            return None;
+        }
+        let shift = match (self.ways[from].scaling, self.ways[1 - from].scaling) {
+            (Scaling::Off, _) | (_, Scaling::Off) => 0,
+            (Scaling::By(_), Scaling::By(shift)) => shift,
+            (Scaling::Unknown, _) | (_, Scaling::Unknown) => return None,
+        };
+        Some(u64::from(window) << shift)
     }
 
     fn heading(&self, from: usize) -> Heading {

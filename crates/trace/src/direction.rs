@@ -9,7 +9,7 @@ use crate::{
     clock::{Again, Class, Clock, Measured, Says},
     loops::Begins,
     retransmission::Window,
-    segment::{Segment, TcpFlags},
+    segment::{Scaling, Segment, TcpFlags},
     sequence_view::{SequenceView, WiresharkKind},
 };
 
@@ -98,7 +98,8 @@ pub(crate) struct Direction {
     pub(crate) retransmitted: u32,
     pub(crate) needless: u32,
     pub(crate) duplicate_sacks: u32,
-    pub(crate) scale: u8,
+    /// What its latest SYN says of its windows.
+    pub(crate) scaling: Scaling,
     largest_flight: u64,
     last_forward: Instant,
     last_ident: u8,

@@ -7,7 +7,7 @@ use etherparse::{
     EtherType, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, TcpOptionElement, TcpOptionsIterator, ip_number,
 };
 
-use crate::segment::{Endpoint, Pair, Segment, Stamps, TcpFlags};
+use crate::segment::{Endpoint, Pair, Scaling, Segment, Stamps, TcpFlags};
 
 /// How the frames of a capture begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,7 +160,7 @@ struct Header {
     bytes: u32,
     flags: TcpFlags,
     window: u16,
-    scale: Option<u8>,
+    scaling: Scaling,
     duplicate_sack: Option<(u32, u32)>,
     sack: Option<(u32, u32)>,
     misses: bool,
@@ -180,7 +180,7 @@ impl Header {
             bytes: u32::from(start[12] >> 4) * 4,
             flags: TcpFlags(start[13]),
             window: u16::from_be_bytes([start[14], start[15]]),
-            scale: None,
+            scaling: Scaling::Unknown,
             duplicate_sack: None,
             sack: None,
             misses: false,
@@ -192,6 +192,8 @@ impl Header {
         }
         if header.bytes > 20 {
             header.read_options(bytes);
+        } else {
+            header.scaling = Scaling::Off;
         }
         Some(header)
     }
@@ -201,10 +203,11 @@ impl Header {
         if let (32, Some([1, 1, 8, 10, stamps @ ..])) = (self.bytes, bytes.get(20..32)) {
             let number =
                 |at: usize| u32::from_be_bytes([stamps[at], stamps[at + 1], stamps[at + 2], stamps[at + 3]]);
-            self.stamps = Some(Stamps { value: number(0), echo: number(4) });
+            (self.stamps, self.scaling) = (Some(Stamps { value: number(0), echo: number(4) }), Scaling::Off);
             return;
         }
         let Ok(header) = TcpHeaderSlice::from_slice(bytes) else { return };
+        self.scaling = Scaling::Off;
         for option in single_options(header.options()) {
             if option[0] == MULTIPATH {
                 self.multipath = true;
@@ -212,7 +215,7 @@ impl Header {
             }
             let Some(Ok(option)) = TcpOptionsIterator::from_slice(option).next() else { continue };
             match option {
-                TcpOptionElement::WindowScale(shift) => self.scale = Some(shift.min(14)),
+                TcpOptionElement::WindowScale(shift) => self.scaling = Scaling::By(shift.min(14)),
                 TcpOptionElement::SelectiveAcknowledgement(first, others) => {
                     let is_below = |block: (u32, u32)| (block.0.wrapping_sub(self.ack) as i32) < 0;
                     self.misses =
@@ -237,7 +240,7 @@ impl Header {
             ack: self.ack,
             flags: self.flags,
             window: self.window,
-            scale: self.scale,
+            scaling: self.scaling,
             duplicate_sack: self.duplicate_sack,
             sack: self.sack,
             misses: self.misses,

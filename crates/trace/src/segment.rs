@@ -83,6 +83,18 @@ pub(crate) struct Stamps {
     pub(crate) echo: u32,
 }
 
+/// What a SYN says of the scale of its sender's windows (RFC 7323 section 2).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) enum Scaling {
+    /// No SYN was captured, or its options were cut off.
+    #[default]
+    Unknown,
+    /// It has no such option: then nobody's windows are scaled.
+    Off,
+    /// It has; the shift counts if the other side's has one, too.
+    By(u8),
+}
+
 /// What a TCP header says, and how much it carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
@@ -94,8 +106,8 @@ pub(crate) struct Segment {
     pub(crate) flags: TcpFlags,
     /// As in the header, not scaled.
     pub(crate) window: u16,
-    /// The window scale option of a SYN.
-    pub(crate) scale: Option<u8>,
+    /// The window scale option, of which only a SYN's counts.
+    pub(crate) scaling: Scaling,
     /// The first block of a SACK option, if it lies below the acknowledgement: the receiver had the data
     /// already (RFC 2883).
     pub(crate) duplicate_sack: Option<(u32, u32)>,

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use mendpath_trace::{Class, Options, Report, Scale};
+use mendpath_trace::{Class, Options, Report, Scale, Window};
 use support::{
     analyse,
     tcp_model::{ACK, FIN, PSH, Plan, SYN, Why, mix, ordinary},
@@ -167,6 +167,27 @@ fn positions_silences_and_verdicts_of_one_conversation() {
     let faster = Options { bandwidth: units::BitRate::from_mbps(11), ..options };
     let report = analyse(&Capture::of(&conversation()), faster);
     assert!(report.lost_packets[2].duplicate, "{:?}", report.lost_packets[2]);
+}
+
+/// Windows are scaled if both SYNs say so (RFC 7323 section 1.3): without one of them nobody knows.
+#[test]
+fn windows_are_scaled_if_both_syns_say_so() {
+    let windows = |scaled: [bool; 2], skipped: usize| -> Vec<Window> {
+        let mut packets = conversation();
+        for packet in packets.iter_mut().filter(|packet| packet.flags & SYN != 0) {
+            if scaled[usize::from(packet.flags & ACK != 0)] {
+                packet.options = vec![1, 3, 3, 7];
+            }
+        }
+        let report = analyse(&Capture::of(&packets[skipped..]), Options::default());
+        let of_server = report.lost_packets.iter().filter(|lost| lost.from.ends_with(":80"));
+        of_server.map(|lost| lost.window).collect()
+    };
+    // The client's window is 500, or 64,000.
+    assert_eq!(windows([true, true], 0), [Window::Open; 2]);
+    assert_eq!(windows([true, false], 0), [Window::Full; 2]);
+    assert_eq!(windows([false, true], 0), [Window::Full; 2]);
+    assert_eq!(windows([true, true], 2), [Window::Open; 2], "the client's SYN is not in the capture");
 }
 
 #[test]
