@@ -60,8 +60,10 @@ impl Analyzer {
 
     /// Ends all connections and draws the conclusions.
     pub fn finish(mut self) -> Report {
+        let end = self.tally.last;
         while let Some(connection) = self.table.drain() {
-            self.finish_connection(connection, Left::Over);
+            let left = if connection.is_under_way(end) { Left::UnderWay } else { Left::Over };
+            self.finish_connection(connection, left);
         }
         let sampled = self.retransmissions.is_sample();
         let mut again = self.retransmissions.into_items();
@@ -114,7 +116,7 @@ impl Analyzer {
     fn finish_connection(&mut self, connection: Connection, left: Left) {
         self.tally.on_finished(&connection, left);
         let sample = &mut self.retransmissions;
-        let cut = left == Left::Evicted;
+        let cut = left != Left::Over;
         let outcome = connection.finish(self.options.tail, cut, &mut |found| sample.push(found));
         self.tally.on_outcome(&outcome);
         let lost = [outcome.syn, outcome.push, outcome.tail];

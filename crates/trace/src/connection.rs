@@ -17,6 +17,8 @@ use crate::{
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// A loop through the sender that is shorter tells nothing of reordering.
 const ANSWER: Duration = Duration::from_millis(1);
+/// Who was silent for so long when the capture ended has nothing more to say, as far as one can tell.
+const UNDER_WAY: Duration = Duration::from_secs(10);
 /// The least retransmission timeout of common systems.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -157,6 +159,11 @@ impl Connection {
         self.client.is_some()
     }
 
+    /// Whether it may have gone on behind the capture, which ended at `end`.
+    pub(crate) fn is_under_way(&self, end: Instant) -> bool {
+        !self.closed && end.saturating_duration_since(self.latest) < UNDER_WAY
+    }
+
     /// The next packet. Retransmissions that need not wait for the end go to `out`.
     pub(crate) fn on_segment(
         &mut self,
@@ -276,11 +283,12 @@ impl Connection {
     }
 
     /// Finishes: gives every retransmission that was still waiting, and what duplicates would have
-    /// saved. `cut` if it went on, and its end is not known.
+    /// saved. `cut` if it went on: then the end of a direction without a FIN is not known.
     pub(crate) fn finish(mut self, tail: u32, cut: bool, out: &mut impl FnMut(Retransmission)) -> Outcome {
         let mut tails: Vec<Open> = Vec::new();
         let mut tail_cost = (0, 0);
         for from in 0..2 {
+            let cut = cut && self.ends[from].is_none();
             let (distinct, with_data) = (self.ways[from].distinct, self.ways[from].distinct_with_data());
             let (packets, bytes) = self.ways[from].tail(tail);
             tail_cost = (tail_cost.0 + packets, tail_cost.1 + bytes);

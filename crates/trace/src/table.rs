@@ -20,6 +20,8 @@ pub(crate) enum Left {
     Over,
     /// To make room, while it was open.
     Evicted,
+    /// The capture ended in its midst.
+    UnderWay,
 }
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use mendpath_trace::{Class, Options, Report, Scale, Window};
+use mendpath_trace::{Class, Half, Options, Report, Scale, Window};
 use support::{
     analyse,
     tcp_model::{ACK, FIN, PSH, Plan, SYN, Why, mix, ordinary},
@@ -222,6 +222,25 @@ fn one_direction_alone_still_has_retransmissions() {
     let known: Vec<String> =
         report.positions.iter().map(|s| format!("{:?} {:?}", s.heading, s.half)).collect();
     assert_eq!(known, ["Unknown Second"], "without the beginning there is only an end");
+}
+
+/// Where the capture stops in the midst of a connection, nobody knows which packet is its last.
+#[test]
+fn a_connection_that_may_go_on_has_no_end() {
+    let ends = |packets: &[Packet]| {
+        let report = analyse(&Capture::of(packets), Options::default());
+        let second = report.positions.iter().filter(|series| series.half == Half::Second).count();
+        (second, report.what_if[2].connections)
+    };
+    let mut packets = conversation();
+    assert_eq!(ends(&packets), (1, 1));
+    packets.truncate(17);
+    assert_eq!(ends(&packets), (0, 0));
+    // While others go on it says nothing for ten seconds.
+    let mut other = packet(12_000, true, 1, 0, SYN, 0);
+    other.from.set_port(4_001);
+    packets.push(other);
+    assert_eq!(ends(&packets), (1, 1));
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod support;
 use mendpath_trace::{Half, Limits, Options};
 use support::{
     analyse,
-    tcp_model::{ACK, SYN, Why, mix, ordinary},
+    tcp_model::{ACK, RST, SYN, Why, mix, ordinary},
     wire::{Capture, Packet},
 };
 
@@ -113,7 +113,9 @@ fn many_retransmissions_at_a_time_take_the_position_of_no_later_ones() {
     let window = |_| (0..50).map(|i| data(1 + i * 1_000, 1_000));
     let rest = (50..400).map(|i| data(1 + i * 1_000, 1_000));
     let last = (0..10).map(|_| data(1 + 399 * 1_000, 1_000));
+    let reset = Packet { flags: RST, ..data(1 + 400 * 1_000, 0) };
     let packets = std::iter::once(open).chain((0..30).flat_map(window)).chain(rest).chain(last);
+    let packets = packets.chain([reset]);
     let report = analyse(&Capture::of(&packets.collect::<Vec<_>>()), Options::default());
     assert_eq!(report.retransmissions.seen_before, 29 * 50 + 10);
     let second = report.positions.iter().find(|series| series.half == Half::Second).expect("the last ones");

@@ -13,6 +13,7 @@ use super::wire::Packet;
 
 pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;
+pub const RST: u8 = 4;
 pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
 const MS: u64 = 1_000_000;
