@@ -184,6 +184,11 @@ impl Tally {
         self.connections.from_the_start += u64::from(connection.has_client());
         self.connections.closed += u64::from(connection.closed);
         self.connections.evicted += u64::from(left == Left::Evicted);
+        if connection.is_unanswered() {
+            self.connections.unanswered += 1;
+            let again = connection.ways.iter().map(|way| u64::from(way.retransmitted));
+            self.unanswered_again += again.sum::<u64>();
+        }
         for way in &connection.ways {
             self.needless += u64::from(way.needless.max(way.duplicate_sacks).min(way.retransmitted));
             self.duplicate_sacks += u64::from(way.duplicate_sacks);

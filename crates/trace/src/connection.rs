@@ -159,6 +159,12 @@ impl Connection {
         self.client.is_some()
     }
 
+    /// Whether it is nothing but SYNs that nobody has answered, or with a reset only: there may be nobody.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        let Some(client) = self.client else { return false };
+        self.ways[client].only_opens() && self.ways[1 - client].distinct == 0
+    }
+
     /// Whether it may have gone on behind the capture, which ended at `end`.
     pub(crate) fn is_under_way(&self, end: Instant) -> bool {
         !self.closed && end.saturating_duration_since(self.latest) < UNDER_WAY
@@ -285,6 +291,7 @@ impl Connection {
     /// Finishes: gives every retransmission that was still waiting, and what duplicates would have
     /// saved. `cut` if it went on: then the end of a direction without a FIN is not known.
     pub(crate) fn finish(mut self, tail: u32, cut: bool, out: &mut impl FnMut(Retransmission)) -> Outcome {
+        let unanswered = self.is_unanswered();
         let mut tails: Vec<Open> = Vec::new();
         let mut tail_cost = (0, 0);
         for from in 0..2 {
@@ -299,7 +306,8 @@ impl Connection {
                 };
                 out(self.retransmission(open, from, position));
                 let near_end = !cut && with_data >= open.index && with_data - open.index < tail;
-                if near_end && !open.needless && (open.payload > 0 || open.flags.has(TcpFlags::SYN)) {
+                let of_data = open.payload > 0 || open.flags.has(TcpFlags::SYN);
+                if near_end && !open.needless && of_data && !unanswered {
                     tails.push(open);
                 }
             }
@@ -310,7 +318,7 @@ impl Connection {
         Outcome {
             took: self.completed.saturating_duration_since(self.began),
             began_captured: self.client.is_some(),
-            syn: self.lost_syn.then_some(self.syn.total()),
+            syn: (self.lost_syn && !unanswered).then_some(self.syn.total()),
             push: self.lost_push.then_some(self.push.total()),
             tail: (!tails.is_empty()).then_some(tail.total()),
             tail_cost,

@@ -125,6 +125,8 @@ pub struct Connections {
     pub closed: u64,
     /// Cut while open because there were too many; what came after counts as another connection.
     pub evicted: u64,
+    /// Nothing but SYNs that nobody answered: no part of the what-if and of the loss rate.
+    pub unanswered: u64,
 }
 
 /// Retransmissions by the paper's rule: a packet with a sequence number seen before.
@@ -243,7 +245,8 @@ pub struct LossEstimate {
     /// Packets that were lost: retransmitted and not needless, or lost before the capture and
     /// brought in later.
     pub lost: u64,
-    /// Packets sent that take sequence numbers, those lost before the capture among them.
+    /// Packets sent that take sequence numbers, those lost before the capture among them, SYNs that nobody
+    /// answered not.
     pub sent: u64,
     /// `lost / sent`.
     pub rate: Option<f64>,
@@ -313,6 +316,8 @@ pub(crate) struct Tally {
     pub(crate) lost_before: u64,
     pub(crate) forgotten: u64,
     pub(crate) lost_syn_from_the_start: u64,
+    /// SYNs that were sent again on connections that nobody answered.
+    pub(crate) unanswered_again: u64,
     pub(crate) costs: [Cost; 3],
 }
 
@@ -336,6 +341,7 @@ impl Default for Tally {
             lost_before: 0,
             forgotten: 0,
             lost_syn_from_the_start: 0,
+            unanswered_again: 0,
             costs: [Cost::default(); 3],
         }
     }
@@ -371,7 +377,8 @@ impl Report {
                 tally.again
             ));
         }
-        let of = [tally.connections.from_the_start, tally.connections.total, tally.connections.total];
+        let Connections { total, from_the_start, unanswered, .. } = tally.connections;
+        let of = [from_the_start, total, total].map(|all| all.saturating_sub(unanswered));
         let what_if = Variant::ALL.map(|variant| {
             let i = variant as usize;
             let lost = if variant == Variant::Syn { tally.lost_syn_from_the_start } else { lost[i] };
@@ -563,13 +570,16 @@ impl RetransmissionCounts {
 
 impl LossEstimate {
     fn new(tally: &Tally) -> Self {
-        let lost = tally.again - tally.needless.min(tally.again) + tally.lost_before;
-        let sent = tally.packets.sequenced + tally.lost_before;
+        let unanswered = tally.unanswered_again;
+        let again = tally.again.saturating_sub(unanswered);
+        let lost = again - tally.needless.min(again) + tally.lost_before;
+        let sequenced = tally.packets.sequenced.saturating_sub(tally.connections.unanswered + unanswered);
+        let sent = sequenced + tally.lost_before;
         Self {
             lost,
             sent,
             rate: share(lost, sent),
-            retransmission_rate: share(tally.again, tally.packets.sequenced),
+            retransmission_rate: share(again, sequenced),
         }
     }
 }

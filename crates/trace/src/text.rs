@@ -200,9 +200,13 @@ fn files(report: &Report, out: &mut String) {
 fn overview(report: &Report, out: &mut String) {
     let (packets, connections) = (&report.packets, &report.connections);
     let (sent_again, loss) = (&report.retransmissions, &report.loss);
+    let unanswered = match connections.unanswered {
+        0 => String::new(),
+        some => format!(", {} of them never answered", thousands(some)),
+    };
     let _ = writeln!(
         out,
-        "\n{} of {} in {:.1} s; {}, {} with both directions, {} from their SYN on",
+        "\n{} of {} in {:.1} s; {}, {} with both directions, {} from their SYN on{unanswered}",
         counted(packets.tcp, "TCP packet"),
         thousands(packets.total),
         report.span_ms / 1e3,

@@ -76,7 +76,8 @@ pub struct WhatIf {
     pub variant: Variant,
     /// Connections that lost such a packet.
     pub connections: u64,
-    /// Their share of all connections whose beginning was captured (SYN), or of all (others).
+    /// Their share of all connections whose beginning was captured (SYN), or of all (others), without those
+    /// that nobody answered.
     pub share: f64,
     /// Packets that would have been sent twice.
     pub duplicates: u64,

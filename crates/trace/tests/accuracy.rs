@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use mendpath_trace::{Class, Half, Options, Report, Scale, Window};
 use support::{
     analyse,
-    tcp_model::{ACK, FIN, PSH, Plan, SYN, Why, mix, ordinary},
+    tcp_model::{ACK, FIN, PSH, Plan, RST, SYN, Why, mix, ordinary},
     wire::{Capture, Packet},
 };
 
@@ -222,6 +222,29 @@ fn one_direction_alone_still_has_retransmissions() {
     let known: Vec<String> =
         report.positions.iter().map(|s| format!("{:?} {:?}", s.heading, s.half)).collect();
     assert_eq!(known, ["Unknown Second"], "without the beginning there is only an end");
+}
+
+/// A duplicate would not have found anybody either, and nothing is known to have been lost.
+#[test]
+fn a_syn_that_nobody_answers_is_no_lost_one() {
+    let alone = analyse(&Capture::of(&conversation()), Options::default());
+    let scan = |mut packet: Packet| {
+        let client = if packet.to.port() == 80 { &mut packet.from } else { &mut packet.to };
+        client.set_port(4_001);
+        packet
+    };
+    let tries = [0, 1_000, 3_000, 7_000].map(|at| scan(packet(at, true, 9, 0, SYN, 0)));
+    let refused = scan(packet(7_001, false, 0, 10, RST | ACK, 0));
+    for beside in [tries.to_vec(), [&tries[..], &[refused]].concat()] {
+        let mut packets = [conversation(), beside].concat();
+        packets.sort_by_key(|packet| packet.at_ns);
+        let report = analyse(&Capture::of(&packets), Options::default());
+        let connections = report.connections;
+        assert_eq!((connections.total, connections.from_the_start, connections.unanswered), (2, 2, 1));
+        assert_eq!((report.retransmissions.syn, report.loss), (4, alone.loss));
+        assert_eq!((report.what_if[0].connections, report.what_if[0].share), (1, 1.0));
+        assert_eq!(report.what_if[0].table, alone.what_if[0].table);
+    }
 }
 
 /// Where the capture stops in the midst of a connection, nobody knows which packet is its last.
