@@ -149,8 +149,10 @@ fn failure(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<Failure>, PlanEr
     if let Some(own) = model(keys, parts)? {
         return Ok(Some(Failure::Loss { loss: Loss::Custom(own), data_only, before_rate }));
     }
-    let burst = keys.float("burst", 1.0..=1e6)?;
     if let Some(indices) = keys.floats("nth")? {
+        if let Some(wrong) = indices.iter().find(|index| **index < 0.0 || index.fract() != 0.0) {
+            return Err(PlanError::value(keys.path("nth"), wrong, "numbers of packets, counted from 0"));
+        }
         let loss = Loss::nth(indices.into_iter().map(|index| index as u64));
         return Ok(Some(Failure::Loss { loss, data_only, before_rate }));
     }
@@ -164,6 +166,8 @@ fn failure(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<Failure>, PlanEr
         rate,
         "a share from 0 to 1 (or `nth`, `interference`, `black_hole`, `mahimahi`, `lossy_links`)",
     )?;
+    // Not with `nth` or `interference`, where it would say nothing.
+    let burst = keys.float("burst", 1.0..=1e6)?;
     if rate == 0.0 {
         return Ok(None);
     }
@@ -245,6 +249,26 @@ mod tests {
         let mut faults = Vec::new();
         plan.faults(&network, Seed(2), &mut faults);
         faults
+    }
+
+    /// What is wrong with a fault of all links of a fat-tree.
+    fn refused(text: &str) -> String {
+        let (_, build) = TOPOLOGIES.iter().find(|(name, _)| *name == "fat-tree").unwrap();
+        let network = build(&mut Keys::new(&toml::Table::new(), "")).unwrap();
+        let table = format!("links = 'access'\n{text}").parse().unwrap();
+        FaultPlan::read(Keys::new(&table, "fault[1]"), &network, &Parts::default()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_would_say_nothing_is_refused() {
+        for model in ["nth = [3]", "interference = { air_mbps = 11 }"] {
+            let error = refused(&format!("{model}\nburst = 3"));
+            assert!(error.starts_with("there is no key `fault[1].burst`"), "{error}");
+        }
+        for wrong in ["-1", "1.5"] {
+            let error = refused(&format!("nth = [0, {wrong}]"));
+            assert!(error.starts_with(&format!("`fault[1].nth` is {wrong}: it must be numbers")), "{error}");
+        }
     }
 
     fn rate(fault: &Fault) -> f64 {

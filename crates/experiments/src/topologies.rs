@@ -96,6 +96,7 @@ pub(crate) fn line(keys: &mut Keys<'_>, key: &'static str, mut line: Line) -> Re
 
 fn codel(keys: &mut Keys<'_>) -> Result<Option<Codel>, PlanError> {
     let base = Codel::default();
+    keys.only_with(&["codel_target_ms", "codel_interval_ms", "codel_marks"], "codel")?;
     let codel = Codel {
         target: keys.millis("codel_target_ms")?.unwrap_or(base.target),
         interval: keys.millis("codel_interval_ms")?.unwrap_or(base.interval),
@@ -106,6 +107,8 @@ fn codel(keys: &mut Keys<'_>) -> Result<Option<Codel>, PlanError> {
 
 fn trim(keys: &mut Keys<'_>) -> Result<Option<Trim>, PlanError> {
     let base = Trim::default();
+    let own = ["trim_packets", "trim_header_bytes", "trim_queue_bytes", "trim_headers_per_packet"];
+    keys.only_with(&own, "trim")?;
     let trim = Trim {
         packets: keys.count("trim_packets", 0..=u32::MAX)?.unwrap_or(base.packets),
         header_bytes: keys.count("trim_header_bytes", 1..=65_535)?.unwrap_or(base.header_bytes),

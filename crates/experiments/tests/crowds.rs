@@ -74,6 +74,8 @@ fn neighbours_take_what_is_left() {
     let rows = rows(&text);
     let each = metric(&rows, "TCP", "0.5", "delivered_mbps").unwrap();
     assert!((1.0..4.5).contains(&each), "two of them beside half of 10 Mbit/s: {each}");
+    let error = Plan::parse("test", &text.replace("neighbours = 2\n", ""), Scale::Quick).unwrap_err();
+    assert!(error.to_string().contains("`workload.neighbour` is "), "{error}");
 }
 
 #[test]
@@ -87,6 +89,10 @@ fn codel_is_a_key_of_a_line() {
     assert_eq!(without, 0.0, "the queue is long enough for all");
     let with = dropped(&text.replace("load = 0.5", "load = 0.9"));
     assert!(with > 0.0, "{with}");
+    let error = Plan::parse("test", &text.replace("codel = true, ", ""), Scale::Quick).unwrap_err();
+    let said = "`topology.bottleneck.codel_target_ms` is 1: it must be left out where \
+                `topology.bottleneck.codel` is not given";
+    assert_eq!(error.to_string(), said);
 }
 
 #[test]
@@ -109,6 +115,11 @@ fn the_transport_that_ships_is_a_scheme() {
     let error = refused("recovery = \"magic\"");
     assert!(error.contains("`scheme[2].recovery` is `magic`: it must be one of none, "), "{error}");
     assert!(refused("congestion = \"magic\"").contains("auto") && refused("paths = 99").contains("paths"));
+    let error = refused("tcp = { initial_window = 4 }");
+    assert!(error.contains("`scheme[2].tcp` is "), "it would change nothing: {error}");
+    let text = text.replace("kind = \"mendpath\"", "kind = \"fuso\", missed = 0.5");
+    let error = Plan::parse("test", &text, Scale::Quick).unwrap_err().to_string();
+    assert!(error.contains("`scheme[2].missed` is 0.5: it must be left out where "), "{error}");
 }
 
 /// The transport does not tell its timeouts, or what came twice: nothing is said of them, where nought would

@@ -55,6 +55,8 @@ fn what_cannot_be_is_refused() {
     let error =
         refused(&INCAST.replace("between = { trim = true }", "between = { trim = true, codel = true }"));
     assert!(error.contains("`topology.between.trim` is true: it must be off where `codel` is on"), "{error}");
+    let error = refused(&INCAST.replace("trim = true", "trim_packets = 80"));
+    assert!(error.contains("trim_packets` is 80: it must be left out where `topology."), "{error}");
     assert!(refused(&INCAST.replace("paths = 3", "paths = 17")).contains("paths"));
     assert!(refused(&INCAST.replace("window = 24", "window = 0")).contains("window"));
     assert!(

@@ -179,6 +179,20 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// Refuses keys that say nothing without another one.
+    ///
+    /// # Errors
+    /// If one of them is there and the other one is not.
+    pub fn only_with(&mut self, keys: &[&'static str], other: &'static str) -> Result<(), PlanError> {
+        if self.look(other).is_some() {
+            return Ok(());
+        }
+        let there = keys.iter().find_map(|&key| Some((key, self.look(key)?)));
+        there.map_or(Ok(()), |(key, found)| {
+            self.wrong(key, found, format!("left out where `{}` is not given", self.path(other)))
+        })
+    }
+
     /// A table below, empty if it is not there.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! CTCP instead of TCP: of TCP's keys it has sizes, initial window and timers. `block`, `blocks`,
-//! `mu`, `tokens`; `controller`, one of the transport's (`ctcp`, or `ctcp-printed`, or another).
+//! CTCP instead of TCP: of TCP's keys it has sizes and timers. `block`, `blocks`, `mu`; `tokens`, its
+//! initial window (8); `controller`, one of the transport's (`ctcp`, or `ctcp-printed`, or another).
 
 use tcpsim::{Profile, SchemeKind, Tcp, ctcp::Ctcp};
 

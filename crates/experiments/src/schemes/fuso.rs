@@ -13,6 +13,7 @@ use super::sub_flows;
 
 pub(super) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
     let mut base = Fuso::new(4);
+    keys.only_with(&["missed"], "as_released")?;
     let missed = keys.float("missed", 0.0..=1.0)?;
     if keys.flag("as_released")?.unwrap_or(false) {
         base.released = Some(Released { missed: missed.unwrap_or(0.0) });

@@ -52,6 +52,7 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
         start: Instant::ORIGIN,
     };
     let most = (from.end - from.start).min(to.end - to.start);
+    keys.only_with(&["neighbour"], "neighbours")?;
     Ok(Box::new(Crowd {
         tested_share: keys.float("tested_share", 0.0..=1.0)?.unwrap_or(1.0),
         neighbours: keys.count("neighbours", 0..=most)?.unwrap_or(0),
