@@ -7,8 +7,8 @@
 //! `tested_bytes` stand in the background: plain TCP. A response starts when its request has
 //! arrived; completion times run from the request to the response's last byte.
 //!
-//! Tested connections carry `warm_bytes` first and are then idle until `start_ms`, so that all
-//! sub-flows are active and the initial window is restored (FUSO-A13).
+//! Tested connections carry `warm_bytes` first, a new one every 1.5 ms, and are then idle until `start_ms`,
+//! so that all sub-flows are active and the initial window is restored (FUSO-A13).
 
 use netsim::{
     Rng,
@@ -36,6 +36,9 @@ struct Requests {
     gap: f64,
 }
 
+/// From the beginning of one connection's warming up to that of the next.
+const WARMED_APART: Duration = Duration::from_micros(1_500);
+
 const MATCHED: &[(&str, bool)] = &[("random", false), ("matched", true)];
 
 pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Workload>, PlanError> {
@@ -47,7 +50,7 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
     let (load, capacity) = load(keys, capacity)?;
     let sizes = crate::sizes::read(keys)?;
     let flows = keys.count("flows", 1..=100_000_000)?;
-    Ok(Box::new(Requests {
+    let requests = Requests {
         clients,
         servers,
         matched: keys.named("pairs", MATCHED)?.unwrap_or(false),
@@ -59,7 +62,13 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
         request_bytes: keys.int("request_bytes", 1..=1 << 40)?.unwrap_or(100),
         warm_bytes: keys.int("warm_bytes", 0..=1 << 40)?.unwrap_or(100_000),
         start: keys.millis("start_ms")?.unwrap_or(Duration::from_secs(2)),
-    }))
+    };
+    let (start, warmed) = (requests.start.as_millis_f64(), requests.warmed_up().as_millis_f64());
+    if start < warmed {
+        let allowed = format!("at least {warmed}, when the last connection begins to warm up");
+        return Err(PlanError::value(keys.path("start_ms"), start, allowed));
+    }
+    Ok(Box::new(requests))
 }
 
 /// The connections between a client and a server, and which is next.
@@ -85,6 +94,18 @@ impl Requests {
         if self.matched { own..own + 1 } else { self.servers.clone() }
     }
 
+    /// How many of the connections between a client and a server are tested.
+    fn tested(&self) -> u32 {
+        self.connections.div_ceil(2)
+    }
+
+    /// When the last connection begins to warm up.
+    fn warmed_up(&self) -> Duration {
+        let pairs: usize = self.clients.clone().map(|client| self.servers_of(client).len()).sum();
+        let connections = if self.warm_bytes > 0 { pairs as u64 * u64::from(self.tested()) * 2 } else { 0 };
+        WARMED_APART * connections.saturating_sub(1)
+    }
+
     /// Opens and warms all connections: tested and background pools by client and server.
     fn connect(&self, traffic: &mut Traffic<'_>) -> Result<Vec<[Pool; 2]>, TrafficError> {
         let servers = self.servers.len();
@@ -96,7 +117,7 @@ impl Requests {
                 let place =
                     (client - self.clients.start) as usize * servers + (server - self.servers.start) as usize;
                 for n in 0..self.connections.max(2) {
-                    let tested = n < self.connections.div_ceil(2);
+                    let tested = n < self.tested();
                     let party = if tested { Party::Tested } else { Party::Background };
                     let profile = traffic.profile(party);
                     let there = traffic.sim.connect(profile, client, server)?;
@@ -104,7 +125,7 @@ impl Requests {
                     pools[place][party as usize].pairs.push((there, back));
                     if tested && self.warm_bytes > 0 {
                         for connection in [there, back] {
-                            let at = Instant::ORIGIN + Duration::from_micros(1_500) * warmed;
+                            let at = Instant::ORIGIN + WARMED_APART * warmed;
                             warmed += 1;
                             traffic.warm(connection, self.warm_bytes, at)?;
                         }
@@ -138,5 +159,31 @@ impl Workload for Requests {
             traffic.exchange(pair, (self.request_bytes, bytes), at, party)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Plan, Scale};
+
+    /// What warms up meanwhile would stand in the way of what is measured.
+    #[test]
+    fn all_connections_warm_up_before_the_first_request() {
+        let plan = |more: &str| {
+            let text = format!(
+                "title = 'x'\nmetrics = ['fct_mean_ms']\nscheme = [{{ kind = 'tcp' }}]\n\
+                 topology = {{ kind = 'parallel-paths', per_rack = 20 }}\n\
+                 workload = {{ kind = 'requests', clients = 'second', servers = 'first', flows = 1, \
+                 bytes = 9, load = 0.1{more} }}"
+            );
+            Plan::parse("p", &text, Scale::Quick)
+        };
+        // Of 400 pairs of hosts, five connections there and five back.
+        let error = plan("").unwrap_err().to_string();
+        let said = "`workload.start_ms` is 2000: it must be at least 5998.5, when the last connection begins";
+        assert_eq!(error, said.to_owned() + " to warm up");
+        for more in [", start_ms = 6_000", ", warm_bytes = 0", ", pairs = 'matched'"] {
+            assert!(plan(more).is_ok(), "{more}");
+        }
     }
 }
