@@ -19,6 +19,7 @@ pub(crate) fn table(keys: &mut Keys<'_>, key: &'static str) -> Result<Option<Siz
 
 /// Reads the sizes of a workload.
 pub(crate) fn read(keys: &mut Keys<'_>) -> Result<SizeTable, PlanError> {
+    keys.one_of("bytes", "uniform_bytes")?;
     let uniform = keys.floats("uniform_bytes")?;
     let wrong = PlanError::value(keys.path("uniform_bytes"), "not two sizes", "[least, most]");
     let sizes = match (keys.float("bytes", 1.0..=1e12)?, uniform.as_deref()) {
@@ -46,6 +47,13 @@ pub(crate) fn read(keys: &mut Keys<'_>) -> Result<SizeTable, PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_said_once() {
+        let table = "bytes = 9\nuniform_bytes = [1, 2]".parse().unwrap();
+        let error = read(&mut Keys::new(&table, "workload")).unwrap_err().to_string();
+        assert!(error.contains("left out where `workload.bytes` is given"), "{error}");
+    }
 
     #[test]
     fn a_table_is_scaled_to_a_median() {

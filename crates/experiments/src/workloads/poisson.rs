@@ -23,7 +23,12 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
     let from = network.group(keys, "from")?.unwrap_or(all.clone());
     let to = network.group(keys, "to")?.unwrap_or(all);
     let hosts = u64::from(from.end - from.start);
-    let pairs = match keys.named("pairs", MATCHED)?.unwrap_or(false) {
+    let matched = keys.named("pairs", MATCHED)?.unwrap_or(false);
+    if matched && to.len() < from.len() {
+        let allowed = "used where `to` has as many hosts as `from`";
+        return Err(PlanError::value(keys.path("pairs"), "`matched`", allowed));
+    }
+    let pairs = match matched {
         true => Pairs::Matched(from, to),
         false if from == to => Pairs::Any(from),
         false => Pairs::Between(from, to),
@@ -60,5 +65,27 @@ impl Workload for Poisson {
             traffic.flow(&flow, party)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Plan, Scale};
+
+    /// Of twenty hosts that send the last ten would send to hosts that are not of the group.
+    #[test]
+    fn every_host_that_sends_has_one_that_receives() {
+        let plan = |from: &str, to: &str| {
+            let text = format!(
+                "title = 'x'\nmetrics = ['fct_mean_ms']\nscheme = [{{ kind = 'tcp' }}]\n\
+                 topology = {{ kind = 'ten-routers' }}\n\
+                 workload = {{ kind = 'poisson', from = '{from}', to = '{to}', pairs = 'matched', flows = 1, \
+                 bytes = 9, load = 0.1 }}"
+            );
+            Plan::parse("p", &text, Scale::Quick)
+        };
+        assert!(plan("senders", "receivers").is_ok());
+        let error = plan("all", "receivers").unwrap_err().to_string();
+        assert!(error.starts_with("`workload.pairs` is `matched`: it must be used where "), "{error}");
     }
 }
