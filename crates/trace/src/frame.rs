@@ -220,8 +220,12 @@ impl Header {
                     let is_below = |block: (u32, u32)| (block.0.wrapping_sub(self.ack) as i32) < 0;
                     self.misses =
                         !is_below(first) || others.into_iter().flatten().any(|block| !is_below(block));
+                    let is_within = |block: (u32, u32)| {
+                        first.0.wrapping_sub(block.0) as i32 >= 0 && block.1.wrapping_sub(first.1) as i32 >= 0
+                    };
+                    let is_duplicate = is_below(first) || others[0].is_some_and(is_within);
                     (self.duplicate_sack, self.sack) =
-                        if is_below(first) { (Some(first), None) } else { (None, Some(first)) };
+                        if is_duplicate { (Some(first), None) } else { (None, Some(first)) };
                 }
                 TcpOptionElement::Timestamp(value, echo) => self.stamps = Some(Stamps { value, echo }),
                 _ => {}
@@ -280,6 +284,21 @@ mod tests {
             assert_eq!((header.sack, header.misses), (Some((2_000, 3_000)), true), "{unknown:?}");
             assert_eq!(header.multipath, unknown[0] == MULTIPATH);
         }
+    }
+
+    #[test]
+    fn a_block_within_the_next_one_is_of_a_duplicate() {
+        let blocks = |edges: [u32; 4]| {
+            let option: Vec<u8> =
+                [5, 18].into_iter().chain(edges.into_iter().flat_map(u32::to_be_bytes)).collect();
+            let header = with_options(&option);
+            (header.duplicate_sack, header.sack, header.misses)
+        };
+        let (duplicate, apart) = ([2_500, 3_000, 2_000, 4_000], [2_000, 3_000, 5_000, 6_000]);
+        assert_eq!(blocks(duplicate), (Some((2_500, 3_000)), None, true));
+        assert_eq!(blocks(apart), (None, Some((2_000, 3_000)), true));
+        // Below the acknowledgement, and something is missing all the same.
+        assert_eq!(blocks([500, 900, 2_000, 3_000]), (Some((500, 900)), None, true));
     }
 
     #[test]

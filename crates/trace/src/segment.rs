@@ -108,10 +108,11 @@ pub(crate) struct Segment {
     pub(crate) window: u16,
     /// The window scale option, of which only a SYN's counts.
     pub(crate) scaling: Scaling,
-    /// The first block of a SACK option, if it lies below the acknowledgement: the receiver had the data
-    /// already (RFC 2883).
+    /// The first block of a SACK option, if it lies below the acknowledgement or within the second
+    /// block: the receiver had the data already (RFC 2883 sections 4.1 and 4.2).
     pub(crate) duplicate_sack: Option<(u32, u32)>,
-    /// The first block of a SACK option: what came last, if it is above the acknowledgement.
+    /// The first block of a SACK option: what came last, if it is above the acknowledgement and had not
+    /// come before.
     pub(crate) sack: Option<(u32, u32)>,
     /// A block of a SACK option lies above the acknowledgement: something before it is missing.
     pub(crate) misses: bool,
