@@ -83,17 +83,29 @@ pub(crate) struct Past {
     pub(crate) present: Option<Connection>,
     /// Those that are used no more, and over which what ran may still end, until that is written down
     /// above.
-    pub(crate) left: Vec<Connection>,
+    pub(crate) left: Vec<Left>,
+}
+
+/// A connection that is used no more.
+#[derive(Debug)]
+pub(crate) struct Left {
+    pub(crate) connection: Connection,
+    /// How many were made before it.
+    pub(crate) number: u64,
+    /// What its paths are called.
+    pub(crate) names: BTreeMap<PathId, String>,
 }
 
 impl Past {
-    /// Writes down what those did that have ended.
+    /// Writes down what those did that have ended, and what the paths of all of them did.
     pub(crate) fn settle(&mut self) {
-        let Self { connections, left, .. } = self;
-        left.retain(|connection| {
+        let Self { connections, left, paths, .. } = self;
+        left.retain(|Left { connection, number, names }| {
             let ended = connection.close_reason().is_some();
+            paths.look(*number, &path_counts(connection, names));
             if ended {
                 *connections += (&connection.stats()).into();
+                paths.forget(*number);
             }
             !ended
         });
@@ -103,7 +115,7 @@ impl Past {
     pub(crate) fn totals(&mut self) -> Counters {
         self.settle();
         let mut totals = self.connections;
-        for connection in self.left.iter().chain(&self.present) {
+        for connection in self.left.iter().map(|left| &left.connection).chain(&self.present) {
             totals += (&connection.stats()).into();
         }
         totals
@@ -148,9 +160,7 @@ impl Live {
 
     /// What the paths of a client's connection have counted, by name.
     pub(crate) fn path_counts(&self, connection: &Connection) -> Vec<(String, PathId, PathCounts)> {
-        let names = self.path_names();
-        let named = |path: &PathStats| (path_name(&names, path), path.id, path.into());
-        connection.path_stats().iter().map(named).collect()
+        path_counts(connection, &self.path_names())
     }
 
     /// A snapshot with what is written down here and what the transport said.
@@ -181,6 +191,14 @@ pub(crate) fn path_name(names: &BTreeMap<PathId, String>, path: &PathStats) -> S
     names.get(&path.id).cloned().unwrap_or_else(|| path.network.local.ip().to_string())
 }
 
+fn path_counts(
+    connection: &Connection,
+    names: &BTreeMap<PathId, String>,
+) -> Vec<(String, PathId, PathCounts)> {
+    let named = |path: &PathStats| (path_name(names, path), path.id, path.into());
+    connection.path_stats().iter().map(named).collect()
+}
+
 /// The wall clock, for people to read.
 #[allow(clippy::disallowed_methods, reason = "people want to know when something happened")]
 fn unix_ms() -> u64 {
@@ -198,16 +216,21 @@ mod tests {
     #[tokio::test]
     async fn what_passes_after_a_connection_was_left_counts_too() {
         let (connection, (mut send, _receive), other) = connected().await;
-        let mut past = Past { left: vec![connection.clone()], ..Past::default() };
+        let names = BTreeMap::from([(PathId(0), "wlan0".to_owned())]);
+        let left = Left { connection: connection.clone(), number: 0, names };
+        let mut past = Past { left: vec![left], ..Past::default() };
         let sent = |past: &mut Past| {
             let totals = past.totals();
             let found = totals.iter().find(|(counter, _)| counter.name == "stream_bytes_sent");
             found.expect("it is a counter").1
         };
+        let by_path = |past: &Past| past.paths.sums()["wlan0"].value(0);
         let before = sent(&mut past);
+        let before_by_path = by_path(&past);
         send.write_all(b"more").await.unwrap();
         let _arrived = other.accept_bi().await.unwrap();
         assert_eq!(sent(&mut past), before + 4);
+        assert!(by_path(&past) > before_by_path + 4, "its path counts, too");
         connection.close(CloseCode::Done.into(), b"");
         assert_eq!(sent(&mut past), before + 4, "that it ends takes nothing away");
         assert!(past.left.is_empty(), "it is written down");

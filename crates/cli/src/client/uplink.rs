@@ -23,7 +23,7 @@ use crate::{
     failure::Failure,
     invitation::Invitation,
     protocol::{CloseCode, MAX_MESSAGE, Notice, Reply, Status, read_frame},
-    status::{EventKind, Journal, Live, Saved},
+    status::{EventKind, Journal, Left, Live, Saved},
     target::Target,
     transport::explain,
 };
@@ -218,9 +218,9 @@ fn end_session(
     live: &Live,
 ) {
     let mut past = live.past();
-    past.left.push(connection.clone());
+    let names = live.path_names().clone();
+    past.left.push(Left { connection: connection.clone(), number: reconnects, names });
     past.settle();
-    past.paths.look(reconnects, &live.path_counts(connection));
     past.present = None;
     publish.send_replace(None);
 }

@@ -78,10 +78,8 @@ impl PathCounts {
 #[derive(Debug, Default)]
 pub(crate) struct PathBooks {
     sums: BTreeMap<String, PathCounts>,
-    /// What each path had counted at the last look.
-    last: BTreeMap<PathId, PathCounts>,
-    /// Which connection these belong to.
-    connection: u64,
+    /// What each path of each connection had counted at the last look.
+    last: BTreeMap<(u64, PathId), PathCounts>,
     /// The look that found a path of the name, the last one.
     seen: BTreeMap<String, u64>,
     looks: u64,
@@ -91,10 +89,6 @@ impl PathBooks {
     /// Looks at all paths of the `connection`-th connection, with their names. What a path does
     /// after the last look that finds it is not counted.
     pub(crate) fn look(&mut self, connection: u64, paths: &[(String, PathId, PathCounts)]) {
-        if self.connection != connection {
-            self.connection = connection;
-            self.last.clear();
-        }
         self.looks += 1;
         for (name, id, counts) in paths {
             let name = if self.sums.contains_key(name) || self.sums.len() < MAX_NAMES {
@@ -104,9 +98,15 @@ impl PathBooks {
             };
             self.seen.insert(name.to_owned(), self.looks);
             let sum = self.sums.entry(name.to_owned()).or_default();
-            sum.add_since(self.last.entry(*id).or_default(), *counts);
+            sum.add_since(self.last.entry((connection, *id)).or_default(), *counts);
         }
-        self.last.retain(|id, _| paths.iter().any(|(_, open, _)| open == id));
+        let is_open = |id: &PathId| paths.iter().any(|(_, open, _)| open == id);
+        self.last.retain(|(of, id), _| *of != connection || is_open(id));
+    }
+
+    /// A connection has ended, and is not looked at any more.
+    pub(crate) fn forget(&mut self, connection: u64) {
+        self.last.retain(|(of, _), _| *of != connection);
     }
 
     /// The sums by name.
@@ -158,6 +158,10 @@ mod tests {
         assert_eq!(sent(&books, "wlan0"), 120, "a new connection counts from 0");
         look(&mut books, 1, &[]);
         assert_eq!(sent(&books, "wlan0"), 120);
+        look(&mut books, 0, &[("wlan0", 2, 105)]);
+        assert_eq!(sent(&books, "wlan0"), 124, "the one before goes on beside it");
+        books.forget(0);
+        assert!(books.last.is_empty());
     }
 
     #[test]
