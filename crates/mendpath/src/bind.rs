@@ -113,8 +113,8 @@ fn interface_index(name: &str) -> io::Result<std::num::NonZeroU32> {
     index.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no interface `{name}`")))
 }
 
-/// The interface's address of the remote's family; for IPv6, a global one rather than link-local,
-/// unless the remote is link-local itself.
+/// The interface's address of the remote's family; for IPv6, one of the remote's kind if there is any:
+/// nobody outside answers to one that is link-local or unique local (RFC 6724 section 5, rules 2 and 6).
 fn interface_address(name: &str, remote: SocketAddr) -> Result<IpAddr, BindError> {
     let interfaces = if_addrs::get_if_addrs()
         .map_err(|source| BindError::Io { local: SocketAddr::new(any(remote), 0), source })?;
@@ -132,8 +132,13 @@ fn interface_address(name: &str, remote: SocketAddr) -> Result<IpAddr, BindError
 
 fn best_address(addresses: &[IpAddr], remote: SocketAddr) -> Option<IpAddr> {
     let same_family = addresses.iter().filter(|ip| ip.is_ipv4() == remote.is_ipv4());
-    let wanted = is_link_local(&remote.ip());
-    same_family.min_by_key(|ip| is_link_local(ip) != wanted).copied()
+    let (link_local, unique_local) = (is_link_local(&remote.ip()), is_unique_local(&remote.ip()));
+    let differs = |ip: &&IpAddr| (is_link_local(ip) != link_local, is_unique_local(ip) != unique_local);
+    same_family.min_by_key(differs).copied()
+}
+
+fn is_unique_local(ip: &IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unique_local())
 }
 
 fn is_link_local(ip: &IpAddr) -> bool {
@@ -157,6 +162,20 @@ mod tests {
         assert_eq!(choose("[2001:db8::2]:1").as_deref(), Some("2001:db8::1"));
         assert_eq!(choose("[fe80::2]:1").as_deref(), Some("fe80::1"));
         assert_eq!(best_address(&addresses[..2], "198.51.100.1:1".parse().unwrap()), None);
+    }
+
+    /// Networks may announce such a prefix beside their public one, and first.
+    #[test]
+    fn a_unique_local_address_is_for_its_own_network() {
+        let choose = |addresses: &[&str], remote: &str| {
+            let addresses: Vec<IpAddr> = addresses.iter().map(|ip| ip.parse().unwrap()).collect();
+            best_address(&addresses, remote.parse().unwrap()).unwrap().to_string()
+        };
+        let both = ["fe80::5", "fd00:1::5", "2001:db8:1::5"];
+        assert_eq!(choose(&both, "[2001:db8::1]:1"), "2001:db8:1::5");
+        assert_eq!(choose(&both, "[fd00:2::1]:1"), "fd00:1::5");
+        assert_eq!(choose(&both[..2], "[2001:db8::1]:1"), "fd00:1::5", "there may be a translator");
+        assert_eq!(choose(&both, "[fe80::1]:1"), "fe80::5");
     }
 
     /// On Apple's systems a path that names one would run by the routing table.

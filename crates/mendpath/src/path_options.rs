@@ -58,7 +58,8 @@ impl PathOptions {
     }
 
     /// Starts at this network interface, from a fresh port: its address of the remote's family is
-    /// bound, and the socket is tied to the interface where the operating system permits it.
+    /// bound, of several of IPv6 one of the remote's kind (public, unique local or link-local), and the
+    /// socket is tied to the interface where the operating system permits it.
     #[must_use]
     pub fn interface(mut self, name: impl Into<String>) -> Self {
         self.interface = Some(name.into());
