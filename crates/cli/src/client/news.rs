@@ -30,25 +30,28 @@ fn may_be_path(specs: &[PathSpec], local: &LocalAddress) -> bool {
     local.up && leads_out && (specs.is_empty() || specs.iter().any(names_it))
 }
 
-/// Waits, but from `least` on only until there is an address that is not among `had`; whether there is
-/// one.
+/// Waits, but from `least` on only until there is an address that is not among `had`, or was gone
+/// meanwhile; whether there is one.
 pub(super) async fn pause_without_news(
     wait: Duration,
     least: Duration,
-    had: &Addresses,
+    mut had: Addresses,
     look: impl Fn() -> Addresses,
 ) -> bool {
-    let end = Instant::now() + wait;
-    pause(least.min(wait)).await;
+    let began = Instant::now();
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let waited = began.elapsed();
+        if waited >= wait {
             return false;
         }
-        if !look().is_subset(had) {
+        let have = look();
+        if waited >= least && !have.is_subset(&had) {
             return true;
         }
-        pause(LOOK.min(left)).await;
+        // What is back later is news.
+        had.retain(|address| have.contains(address));
+        let until = if waited < least { least.min(wait) } else { wait };
+        pause(LOOK.min(until - waited)).await;
     }
 }
 
@@ -83,14 +86,20 @@ mod tests {
         let one = |n: u8| ("eth0".to_owned(), IpAddr::from([192, 0, 2, n]));
         let had = Addresses::from([one(1), one(2)]);
         let seconds = Duration::from_secs;
-        for (now, least, ends) in [
-            (Addresses::from([one(1), one(3)]), seconds(1), seconds(8)),
-            (Addresses::from([one(3)]), seconds(12), seconds(13)),
-            (Addresses::from([one(1)]), seconds(1), seconds(31)),
+        for (meanwhile, now, least, ends) in [
+            (&had, Addresses::from([one(1), one(3)]), seconds(1), seconds(8)),
+            (&had, Addresses::from([one(3)]), seconds(12), seconds(13)),
+            (&had, Addresses::from([one(1)]), seconds(1), seconds(31)),
+            (&Addresses::from([one(2)]), had.clone(), seconds(1), seconds(8)),
+            (&Addresses::from([one(2)]), had.clone(), seconds(12), seconds(13)),
         ] {
             let began = Instant::now();
-            let look = || if began.elapsed() < seconds(7) { had.clone() } else { now.clone() };
-            let news = pause_without_news(seconds(30), least, &had, look).await;
+            let look = || match began.elapsed() {
+                time if time < seconds(3) => had.clone(),
+                time if time < seconds(7) => meanwhile.clone(),
+                _ => now.clone(),
+            };
+            let news = pause_without_news(seconds(30), least, had.clone(), look).await;
             assert_eq!(news, ends < seconds(30));
             let took = began.elapsed();
             assert!(took <= ends && took + LOOK >= ends, "{took:?}");

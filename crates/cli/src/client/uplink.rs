@@ -415,7 +415,7 @@ async fn redial(options: &DialOptions, wait: bool, manner: Manner) -> Result<Dia
                 }
             }
         }
-        if pause_without_news(backoff.next_wait(), least, &had, || addresses(&options.paths)).await {
+        if pause_without_news(backoff.next_wait(), least, had, || addresses(&options.paths)).await {
             // Routes come a moment after the address.
             pause(FIRST_WAIT).await;
             backoff = Backoff::new(FIRST_WAIT, longest);
