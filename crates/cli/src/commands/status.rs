@@ -17,7 +17,7 @@ use tokio::{
 use super::{Signals, print};
 use crate::{
     args::StatusArgs,
-    console::show,
+    console::{say, show},
     failure::{Failure, io_reason},
     status::{Snapshot, all_places, running, screen},
 };
@@ -36,23 +36,7 @@ const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
 pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
     let found = find(args.socket, "cannot show the status").await?;
     if !args.watch {
-        // Who does not answer, or what this version does not understand, keeps nobody from seeing the others.
-        let (mut between, mut failed) = ("", None);
-        for (path, stream) in found {
-            let answer = answer_of(&path, stream, "status").await;
-            let text = answer.and_then(|line| match args.json {
-                true => Ok(format!("{line}\n")),
-                false => Ok(format!("{between}{}", screen(&read(&line)?, &[]))),
-            });
-            match text {
-                Ok(text) => {
-                    print(&text)?;
-                    between = "\n";
-                }
-                Err(failure) => _ = failed.get_or_insert(failure),
-            }
-        }
-        return failed.map_or(Ok(()), Err);
+        return show_each(found, args.json, print).await;
     }
     let names: Vec<_> = found.iter().map(|(path, _)| path.display().to_string()).collect();
     let Ok([(path, stream)]) = <[_; 1]>::try_from(found) else {
@@ -185,10 +169,7 @@ async fn watch(lines: &mut Lines<BufReader<UnixStream>>, path: &Path, form: Form
         let now = read(&line)?;
         let text = screen(&now, before.make_contiguous());
         let somebody_looks = match form {
-            Form::Screen => {
-                let text = fitting(&text, size()).replace('\n', REST_OF_LINE);
-                show(&format!("{HOME}{text}{REST_OF_SCREEN}"))
-            }
+            Form::Screen => show(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE))),
             Form::Json | Form::Text => show(&format!("{text}\n")),
         };
         if !somebody_looks? {
@@ -201,25 +182,32 @@ async fn watch(lines: &mut Lines<BufReader<UnixStream>>, path: &Path, form: Form
     }
 }
 
-/// Rows and columns of the terminal; without end where it does not say.
-fn size() -> (usize, usize) {
-    let known = |cells: u16| if cells == 0 { usize::MAX } else { cells.into() };
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    size.map_or((usize::MAX, usize::MAX), |size| (known(size.ws_row), known(size.ws_col)))
-}
-
-/// The lines that a terminal of so many rows and columns can show, from the first on, with a row for the
-/// cursor: what is more would push the first ones out.
-fn fitting(text: &str, (rows, columns): (usize, usize)) -> &str {
-    let (mut left, mut end) = (rows.saturating_sub(1), 0);
-    for line in text.split_inclusive('\n') {
-        let takes = line.trim_end().chars().count().div_ceil(columns).max(1);
-        if takes > left {
-            break;
+/// Shows what each process says. Who does not answer, or in another version's words, keeps nobody from
+/// seeing the others; of several such the last is what the command fails with.
+async fn show_each(
+    found: Vec<(PathBuf, UnixStream)>,
+    json: bool,
+    mut put: impl FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (mut between, mut failed) = ("", None);
+    for (path, stream) in found {
+        let told = answer_of(&path, stream, "status").await.and_then(|line| match json {
+            true => Ok(format!("{line}\n")),
+            false => Ok(format!("{between}{}", screen(&read(&line)?, &[]))),
+        });
+        match told {
+            Ok(text) => {
+                put(&text)?;
+                between = if json { "" } else { "\n" };
+            }
+            Err(failure) => {
+                if let Some(before) = failed.replace(failure) {
+                    say(format_args!("error: {before}"));
+                }
+            }
         }
-        (left, end) = (left - takes, end + line.len());
     }
-    &text[..end]
+    failed.map_or(Ok(()), Err)
 }
 
 /// The snapshots of all processes of this user; those that do not answer are left out.
@@ -306,6 +294,7 @@ fn read(line: &str) -> Result<Snapshot, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::{Live, Role, ServerRow};
 
     #[tokio::test(start_paused = true)]
     async fn who_is_stopped_is_not_waited_for() {
@@ -318,14 +307,29 @@ mod tests {
         assert!(failure.contains("client-1.sock: it does not answer. "), "{failure}");
     }
 
-    #[test]
-    fn a_screen_begins_with_what_comes_first_however_small_the_terminal() {
-        let text = "head\na line longer than twenty\n\npath\nevents\n";
-        let seen = |rows, columns| fitting(text, (rows, columns)).lines().next_back();
-        assert_eq!(fitting(text, (usize::MAX, usize::MAX)), text);
-        assert_eq!((seen(6, 80), seen(5, 80)), (Some("events"), Some("path")));
-        assert_eq!((seen(5, 20), seen(3, 20)), (Some(""), Some("head")), "a long line takes two rows");
-        assert_eq!(seen(1, 80), None);
+    /// Of another version, as after an upgrade, or stopped.
+    #[tokio::test(start_paused = true)]
+    async fn who_cannot_be_shown_hides_no_other() {
+        let role = Role::Server(ServerRow::default());
+        let snapshot = Live::new(true).snapshot(role, None, Duration::ZERO, Vec::new());
+        let answers = [Some("{}".to_owned()), None, Some(serde_json::to_string(&snapshot).unwrap())];
+        let (mut found, mut held) = (Vec::new(), Vec::new());
+        for answer in answers {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            if let Some(answer) = answer {
+                theirs.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            }
+            found.push((PathBuf::from("server-1.sock"), ours));
+            held.push(theirs);
+        }
+        let mut shown = 0;
+        let result = show_each(found, false, |_| {
+            shown += 1;
+            Ok(())
+        });
+        let failure = result.await.unwrap_err().to_string();
+        assert!(failure.contains("it does not answer"), "{failure}");
+        assert_eq!(shown, 1);
     }
 
     #[test]
