@@ -67,7 +67,11 @@ pub(crate) fn read(keys: &mut Keys<'_>, tcp: Tcp, parts: &Parts) -> Result<Profi
     let kind = keys.text("kind")?;
     let kind = keys.need("kind", kind, &known())?;
     if let ("mendpath", Some(own)) = (kind, keys.value("tcp")) {
-        return Err(PlanError::value(keys.path("tcp"), own, "left out: the transport has none of TCP's keys"));
+        return Err(PlanError::value(
+            keys.path("tcp"),
+            own,
+            "left out: the transport has none of TCP's keys",
+        ));
     }
     let tcp = crate::tcp::read(keys.table("tcp")?, tcp, parts)?;
     if let Some((base, part)) = parts.schemes.get(kind) {

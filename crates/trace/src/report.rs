@@ -575,12 +575,7 @@ impl LossEstimate {
         let lost = again - tally.needless.min(again) + tally.lost_before;
         let sequenced = tally.packets.sequenced.saturating_sub(tally.connections.unanswered + unanswered);
         let sent = sequenced + tally.lost_before;
-        Self {
-            lost,
-            sent,
-            rate: share(lost, sent),
-            retransmission_rate: share(again, sequenced),
-        }
+        Self { lost, sent, rate: share(lost, sent), retransmission_rate: share(again, sequenced) }
     }
 }
 
