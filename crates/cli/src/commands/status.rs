@@ -169,7 +169,10 @@ async fn watch(lines: &mut Lines<BufReader<UnixStream>>, path: &Path, form: Form
         let now = read(&line)?;
         let text = screen(&now, before.make_contiguous());
         let somebody_looks = match form {
-            Form::Screen => show(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE))),
+            Form::Screen => {
+                let text = fitting(&text, size()).replace('\n', REST_OF_LINE);
+                show(&format!("{HOME}{text}{REST_OF_SCREEN}"))
+            }
             Form::Json | Form::Text => show(&format!("{text}\n")),
         };
         if !somebody_looks? {
@@ -180,6 +183,27 @@ async fn watch(lines: &mut Lines<BufReader<UnixStream>>, path: &Path, form: Form
         }
         before.push_back(now);
     }
+}
+
+/// Rows and columns of the terminal; without end where it does not say.
+fn size() -> (usize, usize) {
+    let known = |cells: u16| if cells == 0 { usize::MAX } else { cells.into() };
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    size.map_or((usize::MAX, usize::MAX), |size| (known(size.ws_row), known(size.ws_col)))
+}
+
+/// The lines that a terminal of so many rows and columns can show, from the first on, with a row for the
+/// cursor: what is more would push the first ones out.
+fn fitting(text: &str, (rows, columns): (usize, usize)) -> &str {
+    let (mut left, mut end) = (rows.saturating_sub(1), 0);
+    for line in text.split_inclusive('\n') {
+        let takes = line.trim_end().chars().count().div_ceil(columns).max(1);
+        if takes > left {
+            break;
+        }
+        (left, end) = (left - takes, end + line.len());
+    }
+    &text[..end]
 }
 
 /// Shows what each process says. Who does not answer, or in another version's words, keeps nobody from
@@ -330,6 +354,16 @@ mod tests {
         let failure = result.await.unwrap_err().to_string();
         assert!(failure.contains("it does not answer"), "{failure}");
         assert_eq!(shown, 1);
+    }
+
+    #[test]
+    fn a_screen_begins_with_what_comes_first_however_small_the_terminal() {
+        let text = "head\na line longer than twenty\n\npath\nevents\n";
+        let seen = |rows, columns| fitting(text, (rows, columns)).lines().next_back();
+        assert_eq!(fitting(text, (usize::MAX, usize::MAX)), text);
+        assert_eq!((seen(6, 80), seen(5, 80)), (Some("events"), Some("path")));
+        assert_eq!((seen(5, 20), seen(3, 20)), (Some(""), Some("head")), "a long line takes two rows");
+        assert_eq!(seen(1, 80), None);
     }
 
     #[test]
