@@ -28,7 +28,7 @@ const LARGEST: &[u8] = b"9223372036854775807";
 #[derive(Debug)]
 pub(super) struct Validators {
     /// A strong one where `modified` is said, by the same reasoning; before that a weak one. What is
-    /// compressed on the way has it [weakened](weaken).
+    /// compressed on the way has it [weakened](weaken). None where no time is the file's own.
     pub(super) tag: Option<ETag>,
     /// When it was changed last, if that is a second ago: within it the file may change once more and
     /// say the same (RFC 9110 section 8.8.2.2).
@@ -56,10 +56,10 @@ impl Validators {
     /// Of a file that has its contents in this coding. In another they have other bytes, and another
     /// tag.
     pub(super) fn new(file: &Metadata, coding: Option<&str>, now: SystemTime) -> Self {
-        let (mut seconds, mut nanoseconds) = (file.mtime(), file.mtime_nsec());
-        if OF_ALL.contains(&seconds) {
-            (seconds, nanoseconds) = (file.ctime(), file.ctime_nsec());
-        }
+        let times = [(file.mtime(), file.mtime_nsec()), (file.ctime(), file.ctime_nsec())];
+        let Some((seconds, nanoseconds)) = telling(times) else {
+            return Self { tag: None, modified: None, changed: None };
+        };
         let changed = SAYABLE.contains(&seconds).then(|| {
             let second = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.unsigned_abs());
             second + Duration::from_nanos(nanoseconds.unsigned_abs())
@@ -125,6 +125,13 @@ impl Validators {
         let time = httpdate::parse_http_date(state).ok().map(LastModified::from);
         time.is_some() && time == self.modified
     }
+}
+
+/// The first of these times, in seconds and nanoseconds since 1970, that a file of its own has: when its
+/// contents were changed, or anything about it. A read-only image may say the first for both, and then a tag
+/// or a date would be the next version's as well.
+fn telling(times: [(i64, i64); 2]) -> Option<(i64, i64)> {
+    times.into_iter().find(|(seconds, _)| !OF_ALL.contains(seconds))
 }
 
 /// Makes a weak tag of an answer's strong one: what it carries has the same contents, but not the same
@@ -234,6 +241,28 @@ mod tests {
             let tag = format!("\"0-{:x}.{:x}\"", state.ctime(), state.ctime_nsec());
             assert_eq!(said.tag, tag.parse().ok(), "{seconds}");
             assert!(said.modified.is_some_and(|time| SystemTime::from(time) > then), "{seconds}");
+        }
+    }
+
+    /// As in an image of composefs: there, too, the next version would be taken for the same.
+    #[test]
+    fn a_file_without_a_time_of_its_own_is_told_from_no_other() {
+        for ((modified, changed), said) in [
+            (((1_700_000_000, 5), (1_800_000_000, 0)), Some((1_700_000_000, 5))),
+            (((1, 0), (1_800_000_000, 7)), Some((1_800_000_000, 7))),
+            (((0, 0), (0, 0)), None),
+            (((1, 0), (0, 0)), None),
+        ] {
+            assert_eq!(telling([modified, changed]), said);
+        }
+        let said = Validators { tag: None, modified: None, changed: None };
+        for (field, expected) in [
+            ("if-none-match", Answer::Part(0..10)),
+            ("if-match", Answer::PreconditionFailed),
+            ("if-range", Answer::Whole),
+        ] {
+            let asked = fields(&[("range", "bytes=0-9"), (field, "\"3e8-0.0\"")]);
+            assert_eq!(said.answer(&asked, 1_000), expected, "{field}");
         }
     }
 
