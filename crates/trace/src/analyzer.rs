@@ -184,14 +184,16 @@ impl Tally {
         self.connections.from_the_start += u64::from(connection.has_client());
         self.connections.closed += u64::from(connection.closed);
         self.connections.evicted += u64::from(left == Left::Evicted);
-        if connection.is_unanswered() {
-            self.connections.unanswered += 1;
-            let again = connection.ways.iter().map(|way| u64::from(way.retransmitted));
-            self.unanswered_again += again.sum::<u64>();
-        }
+        let unanswered = connection.is_unanswered();
+        self.connections.unanswered += u64::from(unanswered);
         for way in &connection.ways {
-            self.needless += u64::from(way.needless.max(way.duplicate_sacks).min(way.retransmitted));
+            let needless = way.needless.max(way.duplicate_sacks).min(way.retransmitted);
+            self.needless += u64::from(needless);
             self.duplicate_sacks += u64::from(way.duplicate_sacks);
+            if unanswered {
+                self.unanswered_again += u64::from(way.retransmitted);
+                self.unanswered_needless += u64::from(needless);
+            }
         }
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct Connection {
     /// and who has answered since.
     crossed: Option<u32>,
     answered: [bool; 2],
+    /// The client has acknowledged something: it was answered, captured or not.
+    heard: bool,
     /// The sequence number of each side's latest SYN, with ACK or without.
     opened: [Option<u32>; 2],
     /// The latest SYN, the first SYN/ACK after it, and the latest SYN/ACK.
@@ -82,6 +84,7 @@ impl Connection {
             initial: None,
             crossed: None,
             answered: [false; 2],
+            heard: false,
             opened: [None; 2],
             syn_at: None,
             answered_at: None,
@@ -162,7 +165,7 @@ impl Connection {
     /// Whether it is nothing but SYNs that nobody has answered, or with a reset only: there may be nobody.
     pub(crate) fn is_unanswered(&self) -> bool {
         let Some(client) = self.client else { return false };
-        self.ways[client].only_opens() && self.ways[1 - client].distinct == 0
+        !self.heard && self.ways[client].only_opens() && self.ways[1 - client].distinct == 0
     }
 
     /// Whether it may have gone on behind the capture, which ended at `end`.
@@ -180,6 +183,7 @@ impl Connection {
     ) -> Noted {
         self.latest = self.latest.max(at);
         self.note_handshake(segment, at);
+        self.heard |= segment.acknowledges() && self.client == Some(segment.from);
         let (forward, reverse) = pair_mut(&mut self.ways, segment.from);
         let view = view(&mut forward.view, &reverse.view, segment, at, self.initial_round_trip);
         let mut noted = Noted { kind: view.kind, probe: view.probe, ..Noted::default() };
@@ -304,7 +308,7 @@ impl Connection {
                     Position::At(Half::Second, _) if cut => Position::Unknown,
                     position => position,
                 };
-                out(self.retransmission(open, from, position));
+                out(Retransmission { unanswered, ..self.retransmission(open, from, position) });
                 let near_end = !cut && with_data >= open.index && with_data - open.index < tail;
                 let of_data = open.payload > 0 || open.flags.has(TcpFlags::SYN);
                 if near_end && !open.needless && of_data && !unanswered {
@@ -427,6 +431,7 @@ impl Connection {
             position,
             attempt: open.attempt,
             needless: open.needless,
+            unanswered: false,
             wireshark: open.wireshark,
             window: open.window,
             round_trip: self.round_trip,

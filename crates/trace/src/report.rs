@@ -318,6 +318,8 @@ pub(crate) struct Tally {
     pub(crate) lost_syn_from_the_start: u64,
     /// SYNs that were sent again on connections that nobody answered.
     pub(crate) unanswered_again: u64,
+    /// Of these, after a reset that answers the SYN.
+    pub(crate) unanswered_needless: u64,
     pub(crate) costs: [Cost; 3],
 }
 
@@ -342,6 +344,7 @@ impl Default for Tally {
             forgotten: 0,
             lost_syn_from_the_start: 0,
             unanswered_again: 0,
+            unanswered_needless: 0,
             costs: [Cost::default(); 3],
         }
     }
@@ -572,7 +575,8 @@ impl LossEstimate {
     fn new(tally: &Tally) -> Self {
         let unanswered = tally.unanswered_again;
         let again = tally.again.saturating_sub(unanswered);
-        let lost = again - tally.needless.min(again) + tally.lost_before;
+        let needless = tally.needless.saturating_sub(tally.unanswered_needless);
+        let lost = again - needless.min(again) + tally.lost_before;
         let sequenced = tally.packets.sequenced.saturating_sub(tally.connections.unanswered + unanswered);
         let sent = sequenced + tally.lost_before;
         Self { lost, sent, rate: share(lost, sent), retransmission_rate: share(again, sequenced) }

@@ -126,6 +126,8 @@ pub struct Retransmission {
     pub attempt: u8,
     /// Its data was acknowledged before it was sent: nothing had been lost.
     pub needless: bool,
+    /// A SYN that nobody answered, sent again for want of an answer: nothing is known to have been lost.
+    pub unanswered: bool,
     /// What Wireshark calls it.
     pub wireshark: Option<WiresharkKind>,
     /// Whether a duplicate of the original fitted.

@@ -159,5 +159,5 @@ impl Arbiter {
 
 /// Whether the original was lost for the first time.
 pub(crate) fn is_lost(packet: &Retransmission) -> bool {
-    packet.attempt == 1 && !packet.needless
+    packet.attempt == 1 && !packet.needless && !packet.unanswered
 }

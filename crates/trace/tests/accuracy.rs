@@ -234,8 +234,11 @@ fn a_syn_that_nobody_answers_is_no_lost_one() {
         packet
     };
     let tries = [0, 1_000, 3_000, 7_000].map(|at| scan(packet(at, true, 9, 0, SYN, 0)));
-    let refused = scan(packet(7_001, false, 0, 10, RST | ACK, 0));
-    for beside in [tries.to_vec(), [&tries[..], &[refused]].concat()] {
+    let refused = |at| scan(packet(at, false, 0, 10, RST | ACK, 0));
+    // Some systems try again after a reset.
+    let [first, second, third, last] = tries.clone();
+    let stubborn = vec![first, refused(1), second, refused(1_001), third, refused(3_001), last];
+    for beside in [tries.to_vec(), [&tries[..], &[refused(7_001)]].concat(), stubborn] {
         let mut packets = [conversation(), beside].concat();
         packets.sort_by_key(|packet| packet.at_ns);
         let report = analyse(&Capture::of(&packets), Options::default());
@@ -244,7 +247,13 @@ fn a_syn_that_nobody_answers_is_no_lost_one() {
         assert_eq!((report.retransmissions.syn, report.loss), (4, alone.loss));
         assert_eq!((report.what_if[0].connections, report.what_if[0].share), (1, 1.0));
         assert_eq!(report.what_if[0].table, alone.what_if[0].table);
+        assert_eq!(report.lost_packets, alone.lost_packets);
+        assert_eq!(report.verdicts, alone.verdicts);
     }
+    // Who acknowledges was answered, though that is not in the capture.
+    let upstream = [0, 1, 3].map(|place| conversation()[place].clone());
+    let report = analyse(&Capture::of(&upstream), Options::default());
+    assert_eq!((report.connections.unanswered, report.loss.lost), (0, 1));
 }
 
 /// Where the capture stops in the midst of a connection, nobody knows which packet is its last.
