@@ -301,8 +301,10 @@ impl Connection {
         for from in 0..2 {
             let cut = cut && self.ends[from].is_none();
             let (distinct, with_data) = (self.ways[from].distinct, self.ways[from].distinct_with_data());
-            let (packets, bytes) = self.ways[from].tail(tail);
-            tail_cost = (tail_cost.0 + packets, tail_cost.1 + bytes);
+            if !cut {
+                let (packets, bytes) = self.ways[from].tail(tail);
+                tail_cost = (tail_cost.0 + packets, tail_cost.1 + bytes);
+            }
             for open in self.ways[from].take_open() {
                 let position = match self.position(open.index, distinct) {
                     Position::At(Half::Second, _) if cut => Position::Unknown,
