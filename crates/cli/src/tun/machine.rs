@@ -316,7 +316,8 @@ impl Rule {
 
 /// Adds a rule, if there is none like it.
 async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
-    let request = handle.rule().add().priority(PRIORITY + rule.step);
+    // One that has no table looked at names none, where the library would name the main one.
+    let request = handle.rule().add().priority(PRIORITY + rule.step).table_id(0);
     let request = match rule.leads {
         Leads::To(table) => request.table_id(table).action(RuleAction::ToTable),
         Leads::Past => request.action(RuleAction::Goto),

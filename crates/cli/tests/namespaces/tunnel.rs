@@ -479,12 +479,14 @@ fn an_address_that_comes_later_stays_out_of_the_tunnel() {
 fn rules_of_the_users_own_decide_for_the_machines_addresses_as_before() {
     let Some(bed) = bed_or_skip(2, Family::Both) else { return };
     let world = World::new(&bed);
-    ip(&bed, "route add default dev path1 table 100");
-    ip(&bed, "rule add from 10.77.1.2 table 100");
-    let way_of = |remote: &str| ip(&bed, &format!("route get {remote} from 10.77.1.2"));
+    // The bed's own rules come before the tunnel's, a user's first one behind.
+    ip(&bed, "addr add 10.77.1.9/24 dev path1");
+    ip(&bed, "route add default dev path1 table 200");
+    ip(&bed, "rule add from 10.77.1.9 table 200 priority 32000");
+    let way_of = |remote: &str| ip(&bed, &format!("route get {remote} from 10.77.1.9"));
     let [host, server] = ["203.0.113.9", "10.99.0.1"];
     let before = [way_of(host), way_of(server)];
-    assert!(before.iter().all(|way| way.contains("dev path1 table 100")), "{before:?}");
+    assert!(before.iter().all(|way| way.contains("dev path1 table 200")), "{before:?}");
     let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
     assert_eq!([way_of(host), way_of(server)], before);
     assert!(ip(&bed, &format!("route get {host}")).contains("dev mendpath0"));
