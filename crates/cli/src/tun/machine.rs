@@ -463,7 +463,8 @@ fn for_resolved() -> [[String; 3]; 4] {
 }
 
 /// The chains of the kill switch. What it lets pass of ICMPv6 is what paths need: a switch that hears no
-/// reports of MLD may pass nobody's question for this machine's addresses on to it (RFC 4541 section 3).
+/// reports of MLD may pass nobody's question for this machine's addresses on to it (RFC 4541 section 3). Who
+/// gets through to an excluded network from behind this machine hears of it if his own is excluded as well.
 fn chains(plan: &Plan) -> String {
     use std::fmt::Write as _;
     let (mut servers, mut excluded) = (String::new(), String::new());
