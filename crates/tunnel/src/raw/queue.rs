@@ -118,9 +118,19 @@ impl Queue {
         let Some(Waiting { queue, .. }) = longest else { return };
         let most = (queue.packets() / 2).clamp(1, MOST_AT_ONCE);
         (0..most).for_each(|_| drop_first(queue));
-        if most == 1 {
-            for key in old.iter().chain(&*new).take(MOST_AT_ONCE) {
-                flows.get_mut(key).into_iter().for_each(|waiting| drop_first(&mut waiting.queue));
+        if most > 1 {
+            return;
+        }
+        let mut more = MOST_AT_ONCE;
+        for key in old.iter().chain(&*new) {
+            let Some(Waiting { queue, .. }) = flows.get_mut(key) else { continue };
+            // One that has lost all keeps its turn, and counts no more.
+            if queue.packets() > 0 {
+                drop_first(queue);
+                more -= 1;
+            }
+            if more == 0 {
+                return;
             }
         }
     }
@@ -239,6 +249,10 @@ mod tests {
         assert_eq!(queue.counters().overflowed, lost);
         (1..lost as u16).for_each(|more| queue.push(packet(flows + more, 0, 4), at(0)));
         assert_eq!(queue.counters().overflowed, lost, "there is room for as many");
+        queue.push(packet(0, 1, 4), at(0));
+        assert_eq!(queue.counters().overflowed, 2 * lost, "those that have lost all count no more");
+        (1..lost as u16).for_each(|more| queue.push(packet(2 * flows + more, 0, 4), at(0)));
+        assert_eq!(queue.counters().overflowed, 2 * lost);
         let left = std::iter::from_fn(|| queue.pop(at(0))).count();
         assert_eq!(left, usize::from(flows));
     }
