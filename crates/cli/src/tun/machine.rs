@@ -108,7 +108,8 @@ impl Plan {
     /// What does not go through the tunnel although a larger network does: what was asked for, and what stays on
     /// its own link unless it is named.
     fn stays(&self) -> Vec<IpNet> {
-        let is_named = |net: &IpNet| self.routes.iter().any(|route| net.contains(route));
+        // Of two routes the one to the smaller network counts.
+        let is_named = |net: &IpNet| self.routes.iter().any(|route| route.trunc() == *net);
         let links = LINKS.map(IpNet::V4).into_iter().filter(|net| !is_named(net));
         self.excludes.iter().copied().chain(links).collect()
     }
@@ -561,7 +562,8 @@ mod tests {
         let links = ["169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"];
         assert_eq!(stays(&[], &[]), links);
         assert_eq!(stays(&["0.0.0.0/0", "::/0"], &["fd00::/8"]), [&["fd00::/8"][..], &links].concat());
-        assert_eq!(stays(&["169.254.169.254/32", "224.0.0.0/4"], &[]), links[2..]);
+        assert_eq!(stays(&["169.254.7.7/16", "224.0.0.0/4"], &[]), links[2..]);
+        assert_eq!(stays(&["0.0.0.0/0", "169.254.169.254/32"], &[]), links, "the others of its network do");
     }
 
     #[test]
