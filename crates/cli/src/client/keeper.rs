@@ -116,10 +116,24 @@ impl<'a> Keeper<'a> {
         if self.live.path_names().len() < before {
             self.live.wishes.on_paths();
         }
-        self.remove_unwanted(wanted);
+        let wanted: Vec<WantedPath> = wanted.iter().map(|path| self.as_known(path)).collect();
+        self.remove_unwanted(&wanted);
         if self.multipath {
-            self.add_missing(wanted);
+            self.add_missing(&wanted);
         }
+    }
+
+    /// A path as it is known here. That the system does not say the number of its interface, for which a socket
+    /// is needed and there may be none left, makes it no other.
+    fn as_known(&self, path: &WantedPath) -> WantedPath {
+        if path.index.is_some() {
+            return path.clone();
+        }
+        let is_it = |known: &&WantedPath| {
+            (&known.interface, known.ip, known.copy) == (&path.interface, path.ip, path.copy)
+        };
+        let mut known = self.open.keys().chain(&self.under_way).chain(self.waiting.keys());
+        known.find(is_it).unwrap_or(path).clone()
     }
 
     fn remove_unwanted(&mut self, wanted: &[WantedPath]) {
@@ -289,6 +303,8 @@ mod tests {
         let mut keeper = Keeper::new(connection.clone(), before.clone(), server, &live);
         keeper.remove_unwanted(std::slice::from_ref(&before));
         assert!(keeper.open.contains_key(&before));
+        keeper.adjust(&[WantedPath { index: None, ..before.clone() }]);
+        assert!(keeper.open.contains_key(&before), "with no file left, the system does not say");
         keeper.remove_unwanted(&[WantedPath { index: Some(8), ..before.clone() }]);
         assert!(!keeper.open.contains_key(&before));
         assert_eq!(said(&live), ["path wg0 (127.0.0.1) is gone"]);
