@@ -98,12 +98,17 @@ impl Connection {
         let backoff = self.backoff_after_ack(level);
         let Some((path, space)) = self.path_and_space(level, id) else { return };
         let answer = path.on_newly_acked(now, space, ack.ecn, delay, backoff, newly);
+        let rtt = path.expected_rtt(now);
         if answer == Answer::AfterSilence && path.is_open() && level == Level::OneRtt {
             self.events.push_back(Event::Path(PathEvent::Resumed(id)));
         }
-        for (number, packet) in newly.packets.drain(..) {
-            self.on_packet_acked(now, level, id, number, packet);
+        // From where they are: records are large.
+        let mut packets = core::mem::take(&mut newly.packets);
+        for (number, packet) in &mut packets {
+            self.on_packet_acked(now, level, id, *number, rtt, packet);
         }
+        packets.clear();
+        newly.packets = packets;
         let group = self.take_group(id);
         self.detect_lost(now, level, id, &group);
         if let Some(path) = self.paths.get_mut(&id) {
@@ -141,19 +146,27 @@ impl Connection {
     }
 
     /// Tells everybody who waits for it that a packet has arrived.
-    fn on_packet_acked(&mut self, now: Instant, level: Level, id: PathId, number: u64, packet: SentPacket) {
+    fn on_packet_acked(
+        &mut self,
+        now: Instant,
+        level: Level,
+        id: PathId,
+        number: u64,
+        rtt: Duration,
+        packet: &mut SentPacket,
+    ) {
         let Some(path) = self.paths.get_mut(&id) else { return };
-        let (rtt, in_flight) = (path.expected_rtt(now), packet.is_in_flight());
+        let in_flight = packet.is_in_flight();
         path.on_delivered(now, packet.epoch, packet.size);
         if level == Level::OneRtt {
             let acked = RecoveryEvent::Acked { path: id, number: PacketNumber(number), in_flight, rtt };
             self.repair.on_event(now, &acked);
-            self.on_acked_in_blocks(now, id, number, &packet);
+            self.on_acked_in_blocks(now, id, number, packet);
             if packet.frames.timed {
                 self.on_timed_acked(id, number);
             }
         }
-        let SentPacket { frames, mut source, .. } = packet;
+        let SentPacket { frames, source, .. } = packet;
         self.repair.recycle(source.take_plaintext());
         self.streams.on_acked(&frames.streams);
         self.on_control_delivered(&frames.control);

@@ -14,7 +14,7 @@ use super::{
     Path,
     loss::LossRecovery,
     reordering::LostPacket,
-    sent::{Epoch, Removed, SentPacket},
+    sent::{Epoch, SentPacket},
     space::{PacketSpace, Space},
 };
 use crate::wire::{Ack, EcnCounts, TransportError, TransportErrorCode};
@@ -278,7 +278,7 @@ impl PacketSpace {
             self.lost.take(&range, &mut newly.spurious);
             let mut from = *range.start();
             while let Some(number) = self.sent.next_recorded(from, *range.end()) {
-                newly.packets.extend(self.remove(number, Removed::Acked).map(|packet| (number, packet)));
+                self.move_acked(number, &mut newly.packets);
                 from = number + 1;
             }
         }

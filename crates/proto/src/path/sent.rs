@@ -418,6 +418,12 @@ impl SentPackets {
 
     /// Takes a record out.
     pub(super) fn remove(&mut self, number: u64, why: Removed) -> Option<SentPacket> {
+        self.vacate(number, why)?.take()
+    }
+
+    /// Gives up a record's number and place, from which the caller takes it: it is large, and whoever hands
+    /// it on copies it.
+    pub(super) fn vacate(&mut self, number: u64, why: Removed) -> Option<&mut Option<SentPacket>> {
         let index = self.index(number)?;
         let slot = self.ring.get_mut(index)?;
         let place = slot.place()?;
@@ -425,13 +431,12 @@ impl SentPackets {
             Removed::Acked => Slot::ACKED,
             Removed::Lost => Slot::EMPTY,
         };
-        let packet = self.records[place].take();
         self.free.push(place as u32);
         while self.ring.front().is_some_and(|slot| slot.place().is_none()) {
             self.ring.pop_front();
             self.first += 1;
         }
-        packet
+        self.records.get_mut(place)
     }
 
     /// Gives memory back if nothing is on record.

@@ -201,6 +201,14 @@ impl PacketSpace {
         (span > MAX_UNRECORDED + 2 * u64::from(self.ack_eliciting_in_flight)).then_some(oldest)
     }
 
+    /// Moves the record of a packet that was acknowledged to the end of a list.
+    pub(super) fn move_acked(&mut self, number: u64, list: &mut Vec<(u64, SentPacket)>) {
+        if let Some(packet) = self.sent.vacate(number, Removed::Acked).and_then(Option::take) {
+            self.ack_eliciting_in_flight -= u32::from(packet.is_in_flight());
+            list.push((number, packet));
+        }
+    }
+
     /// Takes a record out.
     pub(super) fn remove(&mut self, number: u64, why: Removed) -> Option<SentPacket> {
         let packet = self.sent.remove(number, why)?;
