@@ -23,7 +23,7 @@ use crate::{
     },
     policy::RecoveryEvent,
     range_set::RangeSet,
-    wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode, VarInt},
+    wire::{ConnectionId, HeaderPositions, PathId, Side, TransportError, TransportErrorCode, VarInt},
 };
 
 /// The code with which we give up a path that never answered.
@@ -278,15 +278,18 @@ impl Connection {
 
     /// Bytes of frames that fit a data packet of `path`, headroom for its repair symbol left out. Before
     /// the handshake is complete, a client's fit the packets of either side of that: early ones have long
-    /// headers, and the server may yet choose a longer connection id, and decode.
+    /// headers, which cannot say every length, and the server may yet choose a longer connection id, and
+    /// decode.
     pub(super) fn payload_room(&self, path: &Path) -> usize {
-        let taken = if self.may_send_one_rtt() {
-            1 + self.cids.remote(path.id()).map_or(0, |cid| cid.len()) + 4 + self.repair.headroom()
+        let size = path.datagram_size();
+        let (size, taken) = if self.may_send_one_rtt() {
+            (size, 1 + self.cids.remote(path.id()).map_or(0, |cid| cid.len()) + 4 + self.repair.headroom())
         } else {
             let early = 1 + 4 + 1 + ConnectionId::MAX_LEN + 1 + self.cids.local_len() + 2 + 4;
-            early.max(1 + ConnectionId::MAX_LEN + 4 + self.repair.largest_headroom())
+            let taken = early.max(1 + ConnectionId::MAX_LEN + 4 + self.repair.largest_headroom());
+            (size.min(HeaderPositions::MAX_LENGTH), taken)
         };
-        path.datagram_size() - TAG_LEN - taken
+        size - TAG_LEN - taken
     }
 
     /// The client's first packet on a new path.
