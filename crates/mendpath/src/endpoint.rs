@@ -171,10 +171,12 @@ impl Endpoint {
 
     /// Replaces the sockets of this address family that were not bound for single paths by one that
     /// the caller has bound, and returns its address. The paths of clients that ran over them move
-    /// there (RFC 9000 section 9), and those of servers are lost. A path that cannot move yet,
-    /// because the handshake is not confirmed or the server has to provide another connection id
-    /// first, stays on its old socket until it can: it is lost where that works no longer. With
-    /// several workers the first one takes what arrives there, and hands on what is the others'.
+    /// there (RFC 9000 section 9), and those of servers are lost. Of several over one socket to one
+    /// address of the peer, those after the first start at their own addresses as before if the new
+    /// socket takes any, and are lost else. A path that cannot move yet, because the handshake is not
+    /// confirmed or the server has to provide another connection id first, stays on its old socket
+    /// until it can: it is lost where that works no longer. With several workers the first one takes
+    /// what arrives there, and hands on what is the others'.
     ///
     /// # Errors
     /// If the socket cannot be used with the runtime.

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use proto::PathId;
+use proto::{PathId, PathState};
 
 use super::{Shared, State};
 use crate::{OpenPathError, PathError, PathOptions, clock, socket::Socket};
@@ -60,10 +60,16 @@ pub(crate) fn rebind(shared: &Arc<Shared>, left: &[Arc<Left>], local: SocketAddr
     let mut state = shared.lock();
     let fits = |local| left.iter().find(|left| left.socket().fits(local).is_some());
     state.awaited.iter_mut().filter(|path| fits(path.to).is_some()).for_each(|path| path.to = local);
-    let paths = state.proto.paths();
-    let over = paths.into_iter().filter_map(|path| Some((path.id, fits(path.network.local)?)));
-    let over: Vec<_> = over.map(|(path, from)| Awaited { path, to: local, from: from.clone() }).collect();
-    state.awaited.extend(over);
+    let mut remotes = Vec::new();
+    for path in state.proto.paths().into_iter().filter(|path| path.state != PathState::Closing) {
+        let Some(from) = fits(path.network.local) else { continue };
+        let (own, remote) = (path.network.local.ip(), path.network.remote);
+        // Where one goes, no other to the same address of the peer can: it keeps the one that it starts at.
+        let keeps = remotes.contains(&remote) && local.ip().is_unspecified() && !own.is_unspecified();
+        let to = if keeps { SocketAddr::new(own, local.port()) } else { local };
+        remotes.push(remote);
+        state.awaited.push(Awaited { path: path.id, to, from: from.clone() });
+    }
     go_on(&mut state);
     drop(state);
     shared.wake_driver();

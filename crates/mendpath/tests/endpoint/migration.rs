@@ -39,6 +39,33 @@ async fn an_endpoint_is_rebound_under_its_connections() {
     .await;
 }
 
+/// Both cannot start at any address, which is where the first one starts.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn two_paths_over_a_socket_of_any_address_move_to_another_one() {
+    use std::net::SocketAddr;
+
+    use mendpath::Endpoint;
+
+    watchdog(async {
+        let (server, client) = configs();
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        let client = Endpoint::builder().bind(any).client(client).build().unwrap();
+        let pair = Pair { server: Endpoint::server(server, LOOPBACK).unwrap(), client };
+        let (client, server) = pair.connect().await;
+        tokio::spawn(echo(server));
+        let second = |port: u16| SocketAddr::from(([127, 0, 0, 3], port));
+        let local = second(pair.client.local_addrs()[0].port());
+        client.add_path(PathOptions::new().local(local)).await.unwrap();
+        let new = pair.client.rebind(UdpSocket::bind(any).unwrap()).unwrap();
+        while client.paths().iter().map(|path| path.network().unwrap().local).ne([new, second(new.port())]) {
+            exchange(&client, b"not yet").await;
+        }
+        exchange(&client, b"there").await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn one_path_moves_to_a_socket_of_its_own() {
     watchdog(async {
