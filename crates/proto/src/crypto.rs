@@ -269,7 +269,6 @@ impl CryptoStream {
     }
 
     /// Bytes that wait for others before them.
-    #[cfg(test)]
     pub(crate) fn buffered(&self) -> usize {
         self.incoming.as_ref().map_or(0, |incoming| incoming.assembly.len())
     }

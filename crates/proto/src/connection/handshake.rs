@@ -291,13 +291,15 @@ impl Connection {
             self.handshake.tls.read(level, &bytes)?;
             self.drive_tls(now);
         }
-        Ok(())
+        if level < self.handshake.reads_at() { self.check_nothing_new(level, 0) } else { Ok(()) }
     }
 
-    /// Of a level that TLS is done with, what has been read may come again, and nothing else (RFC 9001
-    /// section 4.1.3). Keys that went with a frame before this one have taken along how much that was.
+    /// Of a level that TLS is done with, what has been read may come again, and nothing else; nor may
+    /// anything be left of it behind a hole (RFC 9001 section 4.1.3). Keys that went with a frame before
+    /// this one have taken along how much that was.
     fn check_nothing_new(&self, level: Level, end: u64) -> Result<(), TransportError> {
-        if self.handshake.space(level).is_none() || self.handshake.crypto(level).has_read(end) {
+        let crypto = self.handshake.crypto(level);
+        if self.handshake.space(level).is_none() || crypto.has_read(end) && crypto.buffered() == 0 {
             return Ok(());
         }
         let reason = "CRYPTO data of a level that TLS is done with";

@@ -206,8 +206,8 @@ fn a_peer_that_makes_us_owe_too_much_is_closed() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
-/// A client and a server that have shaken hands, and their 1-RTT keys.
-fn tls_peers() -> ([TlsSession; 2], OneRttKeys, OneRttKeys) {
+/// A client and a server that have yet to shake hands.
+fn tls_strangers() -> [TlsSession; 2] {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let cert = certified.cert.der().clone();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
@@ -223,10 +223,13 @@ fn tls_peers() -> ([TlsSession; 2], OneRttKeys, OneRttKeys) {
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let parameters = TransportParameters::default().encode();
     let client = Arc::new(client.with_no_client_auth());
-    let mut peers = [
-        TlsSession::client(client, name, parameters.clone()).unwrap(),
-        TlsSession::server(server, parameters).unwrap(),
-    ];
+    let client = TlsSession::client(client, name, parameters.clone()).unwrap();
+    [client, TlsSession::server(server, parameters).unwrap()]
+}
+
+/// The same when they have, and their 1-RTT keys.
+fn tls_peers() -> ([TlsSession; 2], OneRttKeys, OneRttKeys) {
+    let mut peers = tls_strangers();
     let mut keys = [None, None];
     while keys.iter().any(Option::is_none) {
         for from in [0, 1] {
@@ -613,6 +616,24 @@ fn a_level_that_tls_is_done_with_brings_nothing_new() {
     // What is sent again after its keys have gone is of no interest.
     client.handshake.complete_for_test();
     bring(&mut client, Level::Initial, 1, 2).unwrap();
+}
+
+/// RFC 9001 section 4.1.3.
+#[test]
+fn tls_leaves_nothing_behind_when_it_goes_on_to_other_keys() {
+    let arrives = |left: &[u8]| {
+        let ([tls, mut server], mut client) = (tls_strangers(), client());
+        let (mut hello, mut answer) = (Vec::new(), Vec::new());
+        client.handshake.tls = tls;
+        assert!(client.handshake.tls.write(&mut hello).is_none());
+        server.read(Level::Initial, &hello).unwrap();
+        assert!(matches!(server.write(&mut answer), Some(NewKeys::Handshake(_))));
+        let behind = answer.len() as u64 + 1;
+        client.on_crypto(Instant::ORIGIN, Level::Initial, behind, left).unwrap();
+        client.on_crypto(Instant::ORIGIN, Level::Initial, 0, &answer).map_err(|error| error.code)
+    };
+    assert_eq!(arrives(b""), Ok(()));
+    assert_eq!(arrives(b"left"), Err(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
 /// RFC 9000 section 12.5.
