@@ -38,6 +38,7 @@ pub mod lab_relay;
 mod listener;
 #[cfg(any(feature = "experiment", feature = "lab"))]
 mod long_work;
+mod names;
 mod packet_row;
 mod peer;
 mod probe;

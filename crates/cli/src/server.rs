@@ -8,7 +8,6 @@ mod drain;
 mod gate;
 mod means;
 mod metrics;
-mod names;
 mod ping;
 pub(crate) mod seats;
 mod session;
@@ -23,9 +22,6 @@ pub use advertise::advertised;
 pub(crate) use drain::Drain;
 pub use drain::Drainer;
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
-pub(crate) use names::names_work;
-#[cfg(all(feature = "tunnel", target_os = "linux"))]
-pub(crate) use names::system_name_servers;
 pub use seats::Seat;
 pub(crate) use statistics::Statistics;
 pub(crate) use tally::Tally;
@@ -56,6 +52,7 @@ use crate::{
     failure::{Failure, io_reason, listen_advice},
     identity::Identity,
     invitation::{Invitation, MAX_HOSTS},
+    names::Names,
     protocol::ALPN,
     status::Live,
     target::Target,
@@ -172,7 +169,7 @@ impl ServerSettings {
 
     /// Name servers to ask from now on; the system's when empty.
     pub fn set_dns(&self, dns: &[SocketAddr]) {
-        self.shared.means.set_names(names::Names::new(dns));
+        self.shared.means.set_names(Names::new(dns));
     }
 
     /// Whether statistics name the hosts that clients connect to, from now on.
@@ -241,7 +238,7 @@ impl ProxyServer {
             .with_accounts(accounts.clone())
             .with_drain(drain.clone());
         let destinations = Destinations::new(options.policy);
-        let names = names::Names::new(&options.dns);
+        let names = Names::new(&options.dns);
         let means = Means::new(descriptors::limit(), options.limits.clients, names);
         let limits = options.limits;
         let balanced = options.quic_lb.is_some();
@@ -375,7 +372,7 @@ fn listen_with(
 #[cfg(test)]
 fn test_shared(policy: DestinationPolicy) -> Shared {
     let gate = Gate::new(crate::token::TokenSecret::from_bytes([0; 32]), Service::Proxy);
-    let means = Means::new(1_024, 256, names::Names::new(&[]));
+    let means = Means::new(1_024, 256, Names::new(&[]));
     let (limits, tally) = (Limits::default(), Tally::new(Arc::new(Live::new(true))));
     Shared {
         gate,

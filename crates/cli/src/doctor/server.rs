@@ -13,8 +13,9 @@ use crate::{
     destination::DestinationPolicy,
     failure::io_reason,
     identity,
+    names::names_work,
     probe::{self, Outcome},
-    server::{Advertise, advertised, names_work},
+    server::{Advertise, advertised},
     target::{Host, Target},
 };
 

@@ -393,7 +393,7 @@ mod tests {
     async fn the_resolver_is_reached_and_nothing_else_at_its_address() {
         let mut peers = peers(PublicOnly);
         let here: SocketAddr = "127.0.0.1:5353".parse().unwrap();
-        peers.shared.means.set_names(super::super::names::Names::new(&[here]));
+        peers.shared.means.set_names(crate::names::Names::new(&[here]));
         let resolver = format!("{RESOLVER}:53");
         assert_eq!(look_up(&mut peers, &resolver).await, [here]);
         assert_eq!(route(&mut peers, &resolver), Some(here), "it is remembered");
@@ -409,10 +409,10 @@ mod tests {
         let mut peers = peers(PublicOnly);
         let [before, after]: [SocketAddr; 2] =
             ["127.0.0.1:5353", "127.0.0.1:5354"].map(|address| address.parse().unwrap());
-        peers.shared.means.set_names(super::super::names::Names::new(&[before]));
+        peers.shared.means.set_names(crate::names::Names::new(&[before]));
         let resolver = format!("{RESOLVER}:53");
         assert_eq!(look_up(&mut peers, &resolver).await, [before]);
-        peers.shared.means.set_names(super::super::names::Names::new(&[after]));
+        peers.shared.means.set_names(crate::names::Names::new(&[after]));
         peers.names.values_mut().for_each(|(when, _)| *when -= CHECK_AGAIN);
         assert_eq!(route(&mut peers, &resolver), Some(before), "nothing waits");
         let (target, address) = peers.lookups.join_next().await.unwrap().unwrap();

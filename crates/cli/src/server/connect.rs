@@ -212,7 +212,8 @@ mod tests {
     use crate::{
         accounts::Account,
         destination::DestinationPolicy::{self, *},
-        server::{means::Means, names::Names, test_shared},
+        names::Names,
+        server::{means::Means, test_shared},
     };
 
     /// Nothing that a test waits for takes a tenth of it.

@@ -8,13 +8,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{
-    names::{LookupError, Names},
-    shares::{Part, Pool, Share, TooMany},
-};
+use super::shares::{Part, Pool, Share, TooMany};
 use crate::{
     accounts::Account,
     console::say,
+    names::{LookupError, Names},
     protocol::{Reply, Status},
 };
 

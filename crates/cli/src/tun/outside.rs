@@ -10,7 +10,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::server::system_name_servers;
+use crate::names::system_name_servers;
 
 /// How often it is looked whether they are others.
 const LOOK: Duration = Duration::from_secs(1);

@@ -293,6 +293,7 @@ mod tests {
         NetworkPath, PacketPurpose, TransportConfig,
         path::{
             probe::Company,
+            sent::Removed,
             space::test_support::{at, space_with},
         },
         wire::{ConnectionId, PathId},

@@ -60,10 +60,7 @@ impl Validators {
         let Some((seconds, nanoseconds)) = telling(times) else {
             return Self { tag: None, modified: None, changed: None };
         };
-        let changed = SAYABLE.contains(&seconds).then(|| {
-            let second = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.unsigned_abs());
-            second + Duration::from_nanos(nanoseconds.unsigned_abs())
-        });
+        let changed = moment(file, seconds, nanoseconds).filter(|_| SAYABLE.contains(&seconds));
         let modified = changed.filter(|changed| *changed + Duration::from_secs(1) <= now);
         let weak = if modified.is_none() { "W/" } else { "" };
         let coding = coding.map_or_else(String::new, |coding| format!("-{coding}"));
@@ -132,6 +129,15 @@ impl Validators {
 /// or a date would be the next version's as well.
 fn telling(times: [(i64, i64); 2]) -> Option<(i64, i64)> {
     times.into_iter().find(|(seconds, _)| !OF_ALL.contains(seconds))
+}
+
+/// The moment so long after 1970, counted from the file's own time: nothing here has to do with the clock.
+fn moment(file: &Metadata, seconds: i64, nanoseconds: i64) -> Option<SystemTime> {
+    let part = |nanoseconds: i64| Duration::from_nanos(nanoseconds.unsigned_abs());
+    let own = file.modified().ok()?.checked_sub(part(file.mtime_nsec()))?;
+    let apart = Duration::from_secs(seconds.abs_diff(file.mtime()));
+    let second = if seconds < file.mtime() { own.checked_sub(apart) } else { own.checked_add(apart) };
+    second?.checked_add(part(nanoseconds))
 }
 
 /// Makes a weak tag of an answer's strong one: what it carries has the same contents, but not the same
@@ -232,9 +238,10 @@ mod tests {
     #[test]
     fn a_time_that_all_files_have_is_not_said() {
         let file = tempfile::tempfile().unwrap();
-        let then = httpdate::parse_http_date(THEN).unwrap();
+        let [then, epoch] =
+            [THEN, "Thu, 01 Jan 1970 00:00:00 GMT"].map(|date| httpdate::parse_http_date(date).unwrap());
         for seconds in OF_ALL {
-            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.unsigned_abs());
+            let time = epoch + Duration::from_secs(seconds.unsigned_abs());
             file.set_modified(time).unwrap();
             let state = file.metadata().unwrap();
             let said = Validators::new(&state, None, now() + Duration::from_secs(3_600));

@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Why a name has no addresses; follows "the name NAME".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LookupError {
+pub(crate) enum LookupError {
     #[error("has no address")]
     NoAddress,
     #[error("could not be looked up in time: no name server answers")]
@@ -55,7 +55,7 @@ pub(super) enum LookupError {
 }
 
 /// Resolves names.
-pub(super) struct Names {
+pub(crate) struct Names {
     /// Name servers to ask instead of the system's.
     given: Vec<SocketAddr>,
     resolv_conf: PathBuf,
@@ -95,7 +95,7 @@ pub(crate) fn system_name_servers() -> Vec<IpAddr> {
 
 impl Names {
     /// Asks these name servers, or the system's if there are none.
-    pub(super) fn new(given: &[SocketAddr]) -> Self {
+    pub(crate) fn new(given: &[SocketAddr]) -> Self {
         Self {
             given: given.to_vec(),
             resolv_conf: "/etc/resolv.conf".into(),
@@ -106,7 +106,7 @@ impl Names {
 
     /// The addresses of `name`, at most [`MOST_ADDRESSES`]: families in turn, those without a route
     /// last.
-    pub(super) async fn lookup(&self, name: &str) -> Result<Vec<IpAddr>, LookupError> {
+    pub(crate) async fn lookup(&self, name: &str) -> Result<Vec<IpAddr>, LookupError> {
         let name = Name::from_str_relaxed(name).map_err(|_| LookupError::NoAddress)?;
         let resolver = self.resolver()?;
         let found = timeout(LIMIT, resolver.lookup(&name)).await;
@@ -116,7 +116,7 @@ impl Names {
     }
 
     /// Where names are looked up.
-    pub(super) fn servers(&self) -> Vec<SocketAddr> {
+    pub(crate) fn servers(&self) -> Vec<SocketAddr> {
         let (config, _) = self.name_servers();
         let address = |server: &NameServerConfig| {
             let port = server.connections.first().map_or(DNS_PORT, |connection| connection.port);
