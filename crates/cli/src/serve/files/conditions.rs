@@ -60,7 +60,7 @@ impl Validators {
         let Some((seconds, nanoseconds)) = telling(times) else {
             return Self { tag: None, modified: None, changed: None };
         };
-        let changed = moment(file, seconds, nanoseconds).filter(|_| SAYABLE.contains(&seconds));
+        let changed = if SAYABLE.contains(&seconds) { moment(file, seconds, nanoseconds) } else { None };
         let modified = changed.filter(|changed| *changed + Duration::from_secs(1) <= now);
         let weak = if modified.is_none() { "W/" } else { "" };
         let coding = coding.map_or_else(String::new, |coding| format!("-{coding}"));
