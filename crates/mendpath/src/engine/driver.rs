@@ -289,9 +289,10 @@ impl Driver {
         true
     }
 
-    /// Whether an open path leaves by another socket than what has this local address.
+    /// Whether an open path leaves by another socket than what has this local address, or nothing has it
+    /// any more: what was replaced may still be full.
     fn has_other_socket(&self, local: SocketAddr) -> bool {
-        let Some(this) = self.socket(local) else { return false };
+        let Some(this) = self.socket(local) else { return true };
         let paths = self.shared.lock().proto.paths();
         let open = paths.iter().filter(|path| path.state != PathState::Closing);
         let mut sockets = open.filter_map(|path| self.shared.engine.sockets.select(path.network.local));
@@ -563,6 +564,17 @@ mod tests {
         while updates.next().await.expect("the connection is open") != failure {}
         driver.failing = Some(Box::new(BTreeMap::from([(local, None)])));
         assert!(!driver.waits_for_room(local), "as long as others would be held up");
+    }
+
+    /// As after `Endpoint::rebind`, where a modem that hangs is what was left.
+    #[tokio::test]
+    async fn a_full_socket_that_no_path_leaves_by_any_more_holds_up_nothing() {
+        let (_endpoints, [connection, _peer]) = connected().await;
+        let mut driver = Driver::new(connection.shared().clone());
+        let long_ago = clock::now();
+        driver.now = long_ago + FULL_PATIENCE;
+        driver.pending = waits("127.0.0.1:1".parse().unwrap(), long_ago);
+        assert!(driver.send(&mut Context::from_waker(Waker::noop())) != Sent::Blocked);
     }
 
     /// It would hold up the other paths for 25 ms once more, and be told as failing and working by turns.
