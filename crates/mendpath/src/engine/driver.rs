@@ -50,6 +50,9 @@ const FULL_PATIENCE: Duration = Duration::from_millis(25);
 /// again. That of a slow uplink takes one packet as soon as one has left, and then is full as before.
 const FULL_MEMORY: Duration = Duration::from_secs(1);
 
+/// When what is due is looked after again while it waits for a full socket.
+const FULL_LOOK: Duration = Duration::from_millis(100);
+
 /// For how long answers wait at most for whoever was woken to read, if a timer goes off by then
 /// anyhow: far less than any ACK may be delayed.
 const READERS_PATIENCE: Duration = Duration::from_millis(5);
@@ -430,11 +433,12 @@ impl Driver {
         due
     }
 
-    /// A deadline that stays although it was handled waits for something to be sent: for the
-    /// socket, if that is full. Never spin.
+    /// A deadline that stays although it was handled waits for something to be sent: for the socket, if
+    /// that is full. Never spin. Nor sleep without a timer: behind an ACK that cannot leave there are
+    /// other deadlines, such as the idle timeout.
     fn patient(&self, deadline: Option<Instant>, sent: &Sent) -> Option<Instant> {
         let deadline = match deadline {
-            Some(at) if at <= self.now && *sent == Sent::Blocked => None,
+            Some(at) if at <= self.now && *sent == Sent::Blocked => Some(self.now + FULL_LOOK),
             Some(at) if at <= self.now => Some(self.now + TIMER_GRANULARITY),
             deadline => deadline,
         };
@@ -575,6 +579,21 @@ mod tests {
         driver.now = long_ago + FULL_PATIENCE;
         driver.pending = waits("127.0.0.1:1".parse().unwrap(), long_ago);
         assert!(driver.send(&mut Context::from_waker(Waker::noop())) != Sent::Blocked);
+    }
+
+    /// An ACK is due for good while nothing can leave, and its deadline comes before all others.
+    #[tokio::test]
+    async fn what_is_due_behind_a_full_socket_hides_no_other_deadline() {
+        let (_endpoints, [connection, _peer]) = connected().await;
+        let mut driver = Driver::new(connection.shared().clone());
+        driver.now = clock::now();
+        let now = driver.now;
+        assert_eq!(driver.patient(Some(now), &Sent::All), Some(now + TIMER_GRANULARITY));
+        assert_eq!(driver.patient(Some(now), &Sent::Blocked), Some(now + FULL_LOOK));
+        let later = now + FULL_MEMORY;
+        assert_eq!(driver.patient(Some(later), &Sent::Blocked), Some(later));
+        driver.pending = waits("127.0.0.1:1".parse().unwrap(), now);
+        assert_eq!(driver.patient(Some(now), &Sent::Blocked), Some(now + FULL_PATIENCE));
     }
 
     /// It would hold up the other paths for 25 ms once more, and be told as failing and working by turns.
