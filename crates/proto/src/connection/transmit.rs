@@ -244,16 +244,14 @@ impl Connection {
                 return Some(transmit);
             }
             let mtu_probe = self.mtu_probe(now, id);
-            let path = &self.paths[&id];
-            let built = if path.owes_validation() {
-                self.send_validation(now, id, out)
-            } else if let Some(size) = mtu_probe {
-                self.send_mtu_probe(now, id, size, out)
-            } else if path.may_send_probe() {
-                self.send_probe(now, id, out)
-            } else {
-                None
-            };
+            let validation =
+                if self.paths[&id].owes_validation() { self.send_validation(now, id, out) } else { None };
+            // An answer that may not leave keeps no probe back, which has no deadline any more.
+            let built = validation.or_else(|| match mtu_probe {
+                Some(size) => self.send_mtu_probe(now, id, size, out),
+                None if self.paths[&id].may_send_probe() => self.send_probe(now, id, out),
+                None => None,
+            });
             if built.is_some() {
                 return self.transmit(now, id, out, None);
             }

@@ -34,6 +34,31 @@ fn what_was_learnt_of_a_path_is_kept_when_that_is_closed() {
     assert_eq!(known(&client), Some(Duration::from_millis(20)));
 }
 
+/// Far more is in flight than the window holds by now, so that a challenge gets no answer, and a probe is due at
+/// the same time.
+#[test]
+fn a_challenge_without_an_answer_keeps_no_probe_back() {
+    let (mut client, _) = connected_client();
+    client.handshake.confirm_for_test();
+    let path = client.paths.get_mut(&PathId::ZERO).unwrap();
+    for _ in 0..40 {
+        let packet = crate::path::sending::NewPacket {
+            number: path.space().next_number(),
+            level: Level::OneRtt,
+            size: 1_200,
+            purpose: crate::PacketPurpose::Data,
+            ack_eliciting: true,
+            frames: crate::path::sent::SentFrames::default(),
+            source: crate::path::source::Source::Nothing,
+        };
+        path.on_packet_sent(Instant::ORIGIN, crate::path::space::Space::Data, packet);
+    }
+    path.on_challenge([7; 8]);
+    path.ask_for_probe();
+    assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut Vec::new()).is_some());
+    assert!(!client.paths[&PathId::ZERO].owes_probe());
+}
+
 #[test]
 fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     use crate::wire::{Frame, PathCidsBlocked, PathStatus, PathsBlocked, RetireConnectionId};
