@@ -42,6 +42,10 @@ const MAX_FAILING: usize = 32;
 /// The shortest time that the runtime's timer distinguishes.
 const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
 
+/// A timer that goes off so late has not waited for its turn alone: the whole process has stood still, or has
+/// too little time. Those of Windows may be 16 ms late.
+const LATE: Duration = Duration::from_millis(20);
+
 /// For how long a full socket is waited for where other paths leave by others, which are held up so
 /// long: no longer than an ACK may be delayed (RFC 9000 section 18.2).
 const FULL_PATIENCE: Duration = Duration::from_millis(25);
@@ -134,6 +138,12 @@ impl Driver {
         self.shared.inbox.give_way();
         // Its first poll leaves our waker with the runtime.
         let _ = pin!(tokio::task::yield_now()).poll(cx);
+    }
+
+    /// Whether the timer is late: then what has come meanwhile may still be in the socket, and with it
+    /// the ACK that a probe timeout, or the idle timeout, is to go off for the lack of.
+    fn is_late(&self, now: Instant) -> bool {
+        self.armed.is_some_and(|armed| now >= armed + LATE)
     }
 
     /// Somebody who was woken has their turn, and then we: they wake us as they read. That is less
@@ -469,8 +479,10 @@ impl Future for Driver {
         this.shared.inbox.collect(cx.waker(), &mut this.backlog);
         let gave_way = std::mem::take(&mut this.gave_way);
         // Those who answer requests that came together are woken together. Where there are such, what
-        // they all write leaves together, and not the first's alone, who has woken us.
-        if this.backlog.is_empty() && !gave_way && this.company.is_expected() {
+        // they all write leaves together, and not the first's alone, who has woken us. And who reads the
+        // sockets may be woken together with our timer.
+        if this.backlog.is_empty() && !gave_way && (this.company.is_expected() || this.is_late(clock::now()))
+        {
             this.give_way(cx);
             return Poll::Pending;
         }
@@ -519,7 +531,7 @@ mod tests {
 
     use proto::NetworkPath;
 
-    use super::*;
+    use super::{super::company::Writers, *};
     use crate::{ClientConfig, Connection, Endpoint, Identity, PathOptions, ServerConfig};
 
     /// A client and a server that are connected; both ends of both.
@@ -579,6 +591,30 @@ mod tests {
         driver.now = long_ago + FULL_PATIENCE;
         driver.pending = waits("127.0.0.1:1".parse().unwrap(), long_ago);
         assert!(driver.send(&mut Context::from_waker(Waker::noop())) != Sent::Blocked);
+    }
+
+    /// The process stood still, and the ACKs that came are in the socket.
+    #[tokio::test]
+    async fn what_has_come_is_read_before_a_timer_that_is_late() {
+        let (_endpoints, [connection, _peer]) = connected().await;
+        let mut driver = Driver::new(connection.shared().clone());
+        let id = proto::StreamId::new(proto::Side::Client, proto::Dir::Bi, 0);
+        while driver.company.is_expected() {
+            driver.company.on_send(Instant::ORIGIN, Writers::One(id), false);
+        }
+        while clock::now() < Instant::ORIGIN + LATE {
+            tokio::task::yield_now().await;
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        let later = clock::now() + FULL_MEMORY;
+        for (armed, late) in [(None, false), (Some(later), false), (Some(Instant::ORIGIN), true)] {
+            driver.armed = armed;
+            assert_eq!(driver.is_late(clock::now()), late);
+            assert!(Pin::new(&mut driver).poll(&mut cx).is_pending());
+            assert_eq!(driver.gave_way, late);
+        }
+        assert!(Pin::new(&mut driver).poll(&mut cx).is_pending());
+        assert!(!driver.gave_way, "once");
     }
 
     /// An ACK is due for good while nothing can leave, and its deadline comes before all others.
