@@ -111,8 +111,10 @@ impl Path {
     /// # Errors
     /// [`PathError`] if the path is gone, there is no other, or the connection has ended.
     pub fn close(&self) -> Result<(), PathError> {
-        let now = clock::now();
-        self.connection.shared().lock().proto.close_path(now, self.id, APPLICATION_ABANDON_PATH)?;
+        let mut state = self.connection.shared().lock();
+        // The clock is read under the lock, where the transport's time does not go on meanwhile.
+        state.proto.close_path(clock::now(), self.id, APPLICATION_ABANDON_PATH)?;
+        drop(state);
         self.connection.shared().wake_driver();
         Ok(())
     }
