@@ -28,7 +28,8 @@ impl Connection {
         }
         let waits = self.waiting()?;
         let slowest = self.paths.values().map(|p| p.rtt().pto_base()).max().unwrap_or(Duration::ZERO);
-        let soon = now + ATTENTION.max(slowest * ROUND_TRIPS);
+        // A peer may say that its ACKs wait for 16 s (RFC 9000 section 18.2).
+        let soon = now + ATTENTION.max((slowest + self.peer_max_ack_delay()) * ROUND_TRIPS);
         self.next_duty().is_none_or(|at| at > soon).then_some(waits)
     }
 

@@ -59,6 +59,18 @@ fn a_challenge_without_an_answer_keeps_no_probe_back() {
     assert!(!client.paths[&PathId::ZERO].owes_probe());
 }
 
+/// RFC 9000 section 18.2 allows that long, and a probe timeout is longer (RFC 9002 section 6.2.1): debug builds
+/// took the connection for one that had fallen asleep.
+#[test]
+fn a_peer_whose_acks_wait_for_sixteen_seconds_is_waited_for() {
+    let (mut client, _) = connected_client();
+    client.handshake.confirm_for_test();
+    client.peer.max_ack_delay = Duration::from_millis((1 << 14) - 1);
+    let sent = crate::path::sent::SentPacket::for_test(Instant::ORIGIN);
+    client.paths.get_mut(&PathId::ZERO).unwrap().record_for_test(0, sent);
+    assert_eq!(client.neglected(Instant::ORIGIN), None);
+}
+
 #[test]
 fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     use crate::wire::{Frame, PathCidsBlocked, PathStatus, PathsBlocked, RetireConnectionId};
