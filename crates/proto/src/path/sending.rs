@@ -13,6 +13,11 @@ use super::{
 };
 use crate::{Ecn, PacketPurpose, crypto::Level};
 
+/// In such a time congestion control lets a datagram go at least, whatever the round-trip time: where the clock
+/// has jumped ahead before an ACK came, that may be hours, and the ACKs that would tell the right one are those
+/// of packets which pacing holds back.
+const LONGEST_GAP: Duration = Duration::from_secs(4);
+
 /// A packet that has just been sealed.
 pub(crate) struct NewPacket {
     pub(crate) number: u64,
@@ -149,7 +154,8 @@ impl Path {
         if measured.rtt.first_sample_at().is_none() {
             return BitRate(u64::MAX);
         }
-        measured.controller.pacing_rate(&measured.rtt.for_congestion())
+        let least = BitRate(self.datagram_size() as u64 * 8_000_000_000 / LONGEST_GAP.as_nanos());
+        measured.controller.pacing_rate(&measured.rtt.for_congestion()).max(least)
     }
 }
 
@@ -194,5 +200,23 @@ impl LossRecovery {
         }
         measured.pacer.on_sent(size);
         measured.controller.on_sent(now, size, measured.in_flight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NetworkPath, config::TransportConfig, wire::PathId};
+
+    #[test]
+    fn a_path_whose_clock_has_jumped_ahead_goes_on_within_seconds() {
+        let end = |port: u16| ([127, 0, 0, 1], port).into();
+        let network = NetworkPath { local: end(1), remote: end(2) };
+        let mut path = Path::new(PathId::ZERO, network, &TransportConfig::default(), Instant::ORIGIN);
+        let weeks = Duration::from_secs(3_000_000);
+        path.recovery.measured.rtt.update(Instant::ORIGIN, weeks, Duration::ZERO);
+        assert_eq!(path.pace(Instant::ORIGIN), Duration::ZERO, "a burst");
+        path.recovery.measured.pacer.on_sent(12_000);
+        assert_eq!(path.pace(Instant::ORIGIN), LONGEST_GAP);
     }
 }
