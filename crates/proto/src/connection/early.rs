@@ -16,7 +16,6 @@ use crate::{
     PacketPurpose, Transmit,
     crypto::{self, Level},
     datagrams::Datagrams,
-    keys::KeyPhase,
     path::{Path, received::Arrival},
     streams::Streams,
     wire::{
@@ -171,14 +170,7 @@ impl Connection {
             return self.on_packet_while_closing();
         }
         self.on_authenticated(now, PathId::ZERO, arrived, super::migration::Located::Here);
-        let phase = KeyPhase::Current;
-        let context = FrameContext {
-            level: Level::ZeroRtt,
-            path: PathId::ZERO,
-            phase,
-            rebuilt: false,
-            elsewhere: None,
-        };
+        let context = FrameContext::new(Level::ZeroRtt, PathId::ZERO);
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
             self.observe_received(now, &context, number, payload);
             self.on_payload(now, context, payload)

@@ -48,6 +48,13 @@ pub(super) struct FrameContext {
     pub(super) elsewhere: Option<NetworkPath>,
 }
 
+impl FrameContext {
+    /// Of a packet that came from where its path runs, with the present keys.
+    pub(super) fn new(level: Level, path: PathId) -> Self {
+        Self { level, path, phase: KeyPhase::Current, rebuilt: false, elsewhere: None }
+    }
+}
+
 /// What a packet turned out to hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contents {
@@ -185,8 +192,7 @@ impl Connection {
             self.discard_space(Level::Initial);
         }
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
-            let phase = KeyPhase::Current;
-            let context = FrameContext { level, path: PathId::ZERO, phase, rebuilt: false, elsewhere: None };
+            let context = FrameContext::new(level, PathId::ZERO);
             self.observe_received(now, &context, number, payload);
             self.on_payload(now, context, payload)
         });
@@ -254,7 +260,7 @@ impl Connection {
                 return Ok(Contents { ack_eliciting: true, ..Contents::default() });
             }
             let elsewhere = (located == Located::Elsewhere).then_some(arrived.network);
-            let context = FrameContext { level: Level::OneRtt, path: id, phase, rebuilt: false, elsewhere };
+            let context = FrameContext { phase, elsewhere, ..FrameContext::new(Level::OneRtt, id) };
             self.observe_received(now, &context, number, payload);
             let contents = self.on_payload(now, context, payload)?;
             if contents.worth_rebuilding {

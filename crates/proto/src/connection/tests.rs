@@ -70,9 +70,7 @@ pub(super) fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, T
 }
 
 fn receive_at(client: &mut Connection, now: Instant, payload: &[u8]) -> Result<bool, TransportError> {
-    let phase = KeyPhase::Current;
-    let context =
-        FrameContext { level: Level::OneRtt, path: PathId::ZERO, phase, rebuilt: false, elsewhere: None };
+    let context = FrameContext::new(Level::OneRtt, PathId::ZERO);
     client.on_payload(now, context, payload).map(|contents| contents.ack_eliciting)
 }
 
@@ -253,14 +251,7 @@ fn frames_that_need_a_handshake_are_refused_in_early_data() {
     ];
     for frame in forbidden {
         let mut client = client();
-        let phase = KeyPhase::Current;
-        let context = FrameContext {
-            level: Level::ZeroRtt,
-            path: PathId::ZERO,
-            phase,
-            rebuilt: false,
-            elsewhere: None,
-        };
+        let context = FrameContext::new(Level::ZeroRtt, PathId::ZERO);
         let error = client.on_payload(Instant::ORIGIN, context, frame).unwrap_err();
         assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION, "{frame:?}");
         client.on_payload(Instant::ORIGIN, context, PING).unwrap();

@@ -6,7 +6,6 @@ use units::Instant;
 use crate::{
     connection::{Connection, receive::FrameContext},
     crypto::Level,
-    keys::KeyPhase,
     path::sent::{Content, ControlFrame},
     wire::{PathId, Recovered, TransportError, TransportErrorCode},
 };
@@ -44,13 +43,7 @@ impl Connection {
         if !self.paths.get_mut(&path).is_some_and(|path| path.on_rebuilt(packet)) {
             return Ok(());
         }
-        let context = FrameContext {
-            level: Level::OneRtt,
-            path,
-            phase: KeyPhase::Current,
-            rebuilt: true,
-            elsewhere: None,
-        };
+        let context = FrameContext { rebuilt: true, ..FrameContext::new(Level::OneRtt, path) };
         self.observe_received(now, &context, packet, plaintext);
         self.on_payload(now, context, plaintext)?;
         self.queue_control(ControlFrame::Recovered { path })
