@@ -22,29 +22,32 @@ use tokio::{
 };
 use tracing::debug;
 
-use self::queue::Inlet;
+use self::{hub::Registered, queue::Inlet};
 use crate::{
     protocol::{MAX_PACKET, Packet, StreamCode, write_frame},
     splice::Abort as _,
 };
 
-/// An id that is taken, and whose datagrams wait for the association to begin.
-pub struct Reserved {
+/// An id that is taken, and whose datagrams wait for the association, or the tunnel, to begin.
+pub struct Reserved<T> {
     route: Route,
-    arrivals: Inlet<Packet>,
-    arrived: mpsc::Receiver<Held<Packet>>,
+    arrivals: Inlet<T>,
+    arrived: mpsc::Receiver<Held<T>>,
 }
 
 /// One end of an association.
-pub struct Association {
+pub struct Association(End<Packet>);
+
+/// What has begun: the way of packets from the other end, and that of large ones towards it.
+struct End<T> {
     route: Arc<Route>,
-    arrived: mpsc::Receiver<Held<Packet>>,
+    arrived: mpsc::Receiver<Held<T>>,
     large: Inlet<Vec<u8>>,
     /// Ends the writer when it is dropped.
     _alive: oneshot::Sender<()>,
 }
 
-/// The way of datagrams to an association, until it is dropped.
+/// The way of datagrams to an end, until it is dropped.
 struct Route {
     hub: Arc<Hub>,
     id: u32,
@@ -53,9 +56,8 @@ struct Route {
 
 impl Association {
     /// Takes an id. `None` when it is in use or the hub is full.
-    pub fn reserve(hub: &Arc<Hub>, id: u32) -> Option<Reserved> {
-        let (number, arrivals, arrived) = hub.register(id)?;
-        Some(Reserved { route: Route { hub: hub.clone(), id, number }, arrivals, arrived })
+    pub fn reserve(hub: &Arc<Hub>, id: u32) -> Option<Reserved<Packet>> {
+        Some(Reserved::new(hub, id, hub.register(id)?))
     }
 
     /// Begins on the association's stream, after its request was granted. `None` when the id is in
@@ -66,12 +68,12 @@ impl Association {
 
     /// Whether it belongs to that connection.
     pub fn is_of(&self, hub: &Arc<Hub>) -> bool {
-        Arc::ptr_eq(&self.route.hub, hub)
+        Arc::ptr_eq(&self.0.route.hub, hub)
     }
 
     /// Sends a packet to the other end; drops it when the connection is full, as UDP does.
     pub fn send(&self, packet: &Packet) {
-        if !self.route.hub.send(self.route.id, packet) {
+        if !self.0.route.hub.send(self.0.route.id, packet) {
             self.send_surely(packet);
         }
     }
@@ -81,21 +83,31 @@ impl Association {
     pub fn send_surely(&self, packet: &Packet) {
         let frame = packet.encode();
         if frame.len() > MAX_PACKET {
-            return debug!(association = self.route.id, "dropped a packet that is too large");
+            return debug!(association = self.0.route.id, "dropped a packet that is too large");
         }
         let bytes = frame.len();
-        self.large.offer(frame, bytes);
+        self.0.large.offer(frame, bytes);
     }
 
     /// The next packet from the other end; `None` once the association has ended. Cancel safe.
     pub async fn receive(&mut self) -> Option<Held<Packet>> {
-        self.arrived.recv().await
+        self.0.arrived.recv().await
     }
 }
 
-impl Reserved {
+impl Reserved<Packet> {
     /// Begins on the association's stream, after its request was granted.
-    pub fn begin(self, (send, receive): (SendStream, RecvStream)) -> Association {
+    pub fn begin(self, stream: (SendStream, RecvStream)) -> Association {
+        Association(self.open(stream, |frame: Vec<u8>| Packet::decode(&frame).ok()))
+    }
+}
+
+impl<T: Send + 'static> Reserved<T> {
+    fn new(hub: &Arc<Hub>, id: u32, (number, arrivals, arrived): Registered<T>) -> Self {
+        Self { route: Route { hub: hub.clone(), id, number }, arrivals, arrived }
+    }
+
+    fn open(self, (send, receive): (SendStream, RecvStream), decode: fn(Vec<u8>) -> Option<T>) -> End<T> {
         let Self { route, arrivals, arrived } = self;
         let (large, to_write) = route.hub.large_packets();
         let (alive, ended) = oneshot::channel();
@@ -103,9 +115,8 @@ impl Reserved {
         // Packets that programs send one by one: they are few, and late ones are of no use.
         send.set_priority(1);
         tokio::spawn(write_large(send, to_write, ended));
-        let decode = |frame: Vec<u8>| Packet::decode(&frame).ok();
         tokio::spawn(read_large(receive, arrivals, route.clone(), decode));
-        Association { route, arrived, large, _alive: alive }
+        End { route, arrived, large, _alive: alive }
     }
 }
 
@@ -123,7 +134,7 @@ impl Drop for Route {
 
 impl Drop for Association {
     fn drop(&mut self) {
-        self.route.close();
+        self.0.route.close();
     }
 }
 

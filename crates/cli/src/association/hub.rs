@@ -55,12 +55,8 @@ enum Way {
     Tunnel(Inlet<Bytes>),
 }
 
-/// A queue for the datagrams of a tunnel, and the number of its route.
-#[cfg(all(feature = "tunnel", target_os = "linux"))]
-pub(super) type RegisteredTunnel = (u64, Inlet<Bytes>, mpsc::Receiver<Held<Bytes>>);
-
 /// A queue for what arrives, and the number of its route.
-pub(super) type Registered = (u64, Inlet<Packet>, mpsc::Receiver<Held<Packet>>);
+pub(super) type Registered<T> = (u64, Inlet<T>, mpsc::Receiver<Held<T>>);
 
 impl Hub {
     /// A hub for `connection`; [`run`](Self::run) must run as well.
@@ -84,7 +80,7 @@ impl Hub {
     }
 
     /// Gives the datagrams of `id` a queue.
-    pub(super) fn register(&self, id: u32) -> Option<Registered> {
+    pub(super) fn register(&self, id: u32) -> Option<Registered<Packet>> {
         let (inlet, outlet) = queue(&self.arrived, &self.dropped);
         let number = self.routes().add(id, Way::Association(inlet.clone()))?;
         Some((number, inlet, outlet))
@@ -92,7 +88,7 @@ impl Hub {
 
     /// Gives the datagrams of a tunnel a queue. A connection has one tunnel.
     #[cfg(all(feature = "tunnel", target_os = "linux"))]
-    pub(super) fn register_tunnel(&self, id: u32) -> Option<RegisteredTunnel> {
+    pub(super) fn register_tunnel(&self, id: u32) -> Option<Registered<Bytes>> {
         let (inlet, outlet) = super::queue::wide_queue(&self.arrived, &self.dropped);
         let mut routes = self.routes();
         if routes.by_id.values().any(|(_, way)| matches!(way, Way::Tunnel(_))) {

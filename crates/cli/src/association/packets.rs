@@ -4,9 +4,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use mendpath::{Connection, DatagramOptions, RecvStream, SendDatagramError, SendStream};
-use tokio::sync::{mpsc, oneshot};
 
-use super::{Held, Hub, Inlet, Route, read_large, write_large};
+use super::{End, Held, Hub, Reserved};
 use crate::protocol::MAX_PACKET;
 
 /// Bytes that may wait for the paths' windows: some milliseconds' worth, so that the packets'
@@ -30,62 +29,40 @@ impl Via {
 }
 
 /// One end of a tunnel.
-pub(crate) struct PacketTunnel {
-    route: Arc<Route>,
-    arrived: mpsc::Receiver<Held<Bytes>>,
-    large: Inlet<Vec<u8>>,
-    /// Ends the writer when it is dropped.
-    _alive: oneshot::Sender<()>,
-}
+pub(crate) struct PacketTunnel(End<Bytes>);
 
-/// An id that is taken, and whose datagrams wait for the tunnel to begin.
-pub(crate) struct ReservedTunnel {
-    route: Route,
-    arrivals: Inlet<Bytes>,
-    arrived: mpsc::Receiver<Held<Bytes>>,
-}
-
-impl ReservedTunnel {
+impl Reserved<Bytes> {
     /// Begins on the stream of its request, which was granted.
-    pub(crate) fn begin(self, (send, receive): (SendStream, RecvStream)) -> PacketTunnel {
-        let Self { route, arrivals, arrived } = self;
-        let (large, to_write) = route.hub.large_packets();
-        let route = Arc::new(route);
-        let (alive, ended) = oneshot::channel();
-        send.set_priority(1);
-        tokio::spawn(write_large(send, to_write, ended));
-        let decode = |frame: Vec<u8>| Some(Bytes::from(frame));
-        tokio::spawn(read_large(receive, arrivals, route.clone(), decode));
-        PacketTunnel { route, arrived, large, _alive: alive }
+    pub(crate) fn begin(self, stream: (SendStream, RecvStream)) -> PacketTunnel {
+        PacketTunnel(self.open(stream, |frame: Vec<u8>| Some(Bytes::from(frame))))
     }
 }
 
 impl PacketTunnel {
     /// Takes an id. `None` when it is in use, or the connection has a tunnel.
-    pub(crate) fn reserve(hub: &Arc<Hub>, id: u32) -> Option<ReservedTunnel> {
-        let (number, arrivals, arrived) = hub.register_tunnel(id)?;
-        Some(ReservedTunnel { route: Route { hub: hub.clone(), id, number }, arrivals, arrived })
+    pub(crate) fn reserve(hub: &Arc<Hub>, id: u32) -> Option<Reserved<Bytes>> {
+        Some(Reserved::new(hub, id, hub.register_tunnel(id)?))
     }
 
     /// What every datagram begins with.
     pub(crate) fn prefix(&self) -> [u8; super::hub::ID] {
-        self.route.id.to_be_bytes()
+        self.0.route.id.to_be_bytes()
     }
 
     /// The connection.
     pub(crate) fn connection(&self) -> &Connection {
-        self.route.hub.connection()
+        self.0.route.hub.connection()
     }
 
     /// The next datagram from the other end, without its prefix; `None` once the tunnel has ended.
     /// Cancel safe.
     pub(crate) async fn receive(&mut self) -> Option<Held<Bytes>> {
-        self.arrived.recv().await
+        self.0.arrived.recv().await
     }
 
     /// One that has come already.
     pub(crate) fn try_receive(&mut self) -> Option<Held<Bytes>> {
-        self.arrived.try_recv().ok()
+        self.0.arrived.try_recv().ok()
     }
 
     /// Sends one for which there was no room as soon as there is. Cancel safe.
@@ -117,7 +94,7 @@ impl PacketTunnel {
                     let frame = datagram[super::hub::ID..].to_vec();
                     if frame.len() <= MAX_PACKET {
                         let bytes = frame.len();
-                        self.large.offer(frame, bytes);
+                        self.0.large.offer(frame, bytes);
                     }
                     large += 1;
                 }
