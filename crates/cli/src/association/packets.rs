@@ -108,3 +108,12 @@ impl PacketTunnel {
         }
     }
 }
+
+#[cfg(test)]
+impl PacketTunnel {
+    /// Over a connection of its own, whose other end comes with it.
+    pub(crate) async fn for_test() -> (Self, Connection) {
+        let (client, stream, server) = super::tests::connected().await;
+        (Self::reserve(&Arc::new(Hub::new(client)), 1).unwrap().begin(stream), server)
+    }
+}

@@ -362,7 +362,7 @@ impl Guard for Member {
 
 #[cfg(test)]
 mod tests {
-    use std::os::{fd::OwnedFd, unix::net::UnixDatagram};
+    use std::os::unix::net::UnixDatagram;
 
     use super::*;
     use crate::{
@@ -373,8 +373,8 @@ mod tests {
 
     /// Tunnels on a socket in the place of a device, and its other end.
     fn tunnels() -> (Arc<Tunnels>, UnixDatagram) {
-        let (device, other) = UnixDatagram::pair().unwrap();
-        (Tunnels::new(OwnedFd::from(device).into(), &Pool::default()).unwrap(), other)
+        let (device, other) = NewDevice::for_test();
+        (Tunnels::new(device, &Pool::default()).unwrap(), other)
     }
 
     fn name(n: u8) -> Name {
@@ -509,9 +509,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_pool_turns_the_next_away_until_somebody_leaves() {
-        let (device, _other) = UnixDatagram::pair().unwrap();
+        let (device, _other) = NewDevice::for_test();
         let pool = Pool { v4: "10.9.0.0/29".parse().unwrap(), ..Pool::default() };
-        let tunnels = Tunnels::new(OwnedFd::from(device).into(), &pool).unwrap();
+        let tunnels = Tunnels::new(device, &pool).unwrap();
         let mut seats: Vec<Seat> = (0..5).map(|n| tunnels.enter(name(n), 0).unwrap().0).collect();
         assert!(tunnels.enter(name(9), 0).is_err());
         seats.pop();

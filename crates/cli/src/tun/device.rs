@@ -167,3 +167,21 @@ impl Device {
         outbox.clear();
     }
 }
+
+#[cfg(test)]
+impl NewDevice {
+    /// A socket in the place of a device, and its other end.
+    pub(crate) fn for_test() -> (Self, std::os::unix::net::UnixDatagram) {
+        let (device, other) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        (OwnedFd::from(device).into(), other)
+    }
+}
+
+#[cfg(test)]
+impl Device {
+    /// The same, taken.
+    pub(crate) fn for_test() -> (Self, std::os::unix::net::UnixDatagram) {
+        let (device, other) = NewDevice::for_test();
+        (Self::new(device).unwrap(), other)
+    }
+}

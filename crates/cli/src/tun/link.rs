@@ -360,13 +360,7 @@ fn spread(paths: &[PathStats]) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::os::{fd::OwnedFd, unix::net::UnixDatagram};
-
     use super::*;
-    use crate::{
-        association::{Hub, tests::connected},
-        tun::device::NewDevice,
-    };
 
     struct All;
 
@@ -380,11 +374,6 @@ mod tests {
         }
     }
 
-    fn device() -> (Device, UnixDatagram) {
-        let (device, other) = UnixDatagram::pair().unwrap();
-        (Device::new(NewDevice::from(OwnedFd::from(device))).unwrap(), other)
-    }
-
     /// A SYN from a port, whose loss would cost TCP a second.
     fn syn(port: u16) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -396,9 +385,8 @@ mod tests {
     /// The other end of a path may have found out sooner that larger packets pass it.
     #[tokio::test]
     async fn a_syn_asks_for_segments_that_fit_the_datagrams_of_both_ends() {
-        let (client, stream, _server) = connected().await;
-        let tunnel = PacketTunnel::reserve(&Arc::new(Hub::new(client)), 1).unwrap().begin(stream);
-        let (device, other) = device();
+        let (tunnel, _server) = PacketTunnel::for_test().await;
+        let (device, other) = Device::for_test();
         let mut link = Link::new(tunnel, Coding::None, &device, All, SharedCounts::default());
         let mut packet = syn(1);
         // Four bytes of options: segments as large as they may be.
@@ -415,9 +403,8 @@ mod tests {
     /// A copy that is due while the connection is full must not wake the link again and again.
     #[tokio::test]
     async fn a_copy_that_may_not_leave_wakes_nobody() {
-        let (client, stream, _server) = connected().await;
-        let tunnel = PacketTunnel::reserve(&Arc::new(Hub::new(client)), 1).unwrap().begin(stream);
-        let (device, _other) = device();
+        let (tunnel, _server) = PacketTunnel::for_test().await;
+        let (device, _other) = Device::for_test();
         let mut link = Link::new(tunnel, Coding::Slp, &device, All, SharedCounts::default());
         assert_eq!(link.deadline(), None);
         let left = link.leaves(syn(1)).unwrap();
@@ -431,9 +418,8 @@ mod tests {
     /// Nobody would wake the link where all that was taken out just fits.
     #[tokio::test]
     async fn what_waits_in_the_queue_has_something_blocked_before_it() {
-        let (client, stream, _server) = connected().await;
-        let tunnel = PacketTunnel::reserve(&Arc::new(Hub::new(client)), 1).unwrap().begin(stream);
-        let (device, _other) = device();
+        let (tunnel, _server) = PacketTunnel::for_test().await;
+        let (device, _other) = Device::for_test();
         let mut link = Link::new(tunnel, Coding::None, &device, All, SharedCounts::default());
         // Nothing leaves meanwhile, as the connection's own task has no turn.
         let mut room = link.tunnel.room();

@@ -311,21 +311,14 @@ impl Guard for Ours {
 
 #[cfg(test)]
 mod tests {
-    use std::os::{fd::OwnedFd, unix::net::UnixDatagram};
-
     use super::*;
-    use crate::{
-        association::{Hub, tests::connected},
-        tun::device::NewDevice,
-    };
 
     /// Else a server that does not stay up would pass for another machine that takes the tunnel.
     #[tokio::test]
     async fn a_tunnel_that_ends_with_its_connection_was_taken_by_nobody() {
-        let (client, stream, server) = connected().await;
-        let tunnel = PacketTunnel::reserve(&Arc::new(Hub::new(client.clone())), 1).unwrap().begin(stream);
-        let (device, _other) = UnixDatagram::pair().unwrap();
-        let device = Device::new(NewDevice::from(OwnedFd::from(device))).unwrap();
+        let (tunnel, server) = PacketTunnel::for_test().await;
+        let client = tunnel.connection().clone();
+        let (device, _other) = Device::for_test();
         let ours = Ours { v4: [198, 19, 0, 2].into(), v6: [0; 16].into(), counts: Arc::default() };
         let link = Link::new(tunnel, Coding::None, &device, ours, SharedCounts::default());
         let (_packets, mut from_device) = mpsc::channel(1);

@@ -138,7 +138,6 @@ impl ExpandBuffer for Gathered {
 mod tests {
     use std::{
         net::{Ipv4Addr, UdpSocket},
-        os::unix::net::UnixDatagram,
         time::Duration,
     };
 
@@ -148,12 +147,6 @@ mod tests {
         super::{Device, NewDevice},
         *,
     };
-
-    /// A device whose other end is ours.
-    fn device() -> (Device, UnixDatagram) {
-        let (device, other) = UnixDatagram::pair().unwrap();
-        (Device::new(NewDevice::from(OwnedFd::from(device))).unwrap(), other)
-    }
 
     /// A pipe's end to write to stands for it: it has nothing to read either, and wakes with an error.
     #[tokio::test]
@@ -185,7 +178,7 @@ mod tests {
 
     #[tokio::test]
     async fn packets_stay_apart() {
-        let (device, other) = device();
+        let (device, other) = Device::for_test();
         let mut intake = device.intake();
         for length in [1, 1_500, LONGEST] {
             other.send(&vec![length as u8; length]).unwrap();
