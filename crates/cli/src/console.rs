@@ -21,7 +21,10 @@ use tracing_subscriber::{
     },
 };
 
-use crate::failure::{Failure, io_reason};
+use crate::{
+    failure::{Failure, io_reason},
+    word,
+};
 
 /// How lines on stderr are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,8 +42,7 @@ impl LogFormat {
 
 impl fmt::Display for LogFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = Self::ALL.iter().find(|(value, _)| value == self);
-        f.pad(named.map_or("", |(_, name)| name))
+        f.pad(word::of(&Self::ALL, self))
     }
 }
 
@@ -48,8 +50,7 @@ impl FromStr for LogFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.iter().find(|(_, name)| *name == text);
-        named.map(|(value, _)| *value).ok_or_else(|| format!("there is no `{text}`: use one of text, json"))
+        word::read(&Self::ALL, text)
     }
 }
 

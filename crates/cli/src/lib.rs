@@ -57,3 +57,4 @@ pub mod transfer;
 pub mod transport;
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 pub mod tun;
+mod word;

@@ -1,7 +1,7 @@
 //! The transport settings that the commands share, and the words in which its errors reach the
 //! user.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use mendpath::{
     ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, SchedulerKind, TransportConfig,
@@ -12,6 +12,7 @@ use crate::{
     failure::{Failure, directory_reason},
     protocol::CloseCode,
     target::Target,
+    word,
 };
 
 /// What a user may choose about the transport.
@@ -59,8 +60,7 @@ impl Choice {
 /// # Errors
 /// A message that lists what exists.
 pub fn parse_recovery(text: &str) -> Result<RecoveryKind, String> {
-    let exist: Vec<_> = RecoveryKind::ALL.iter().map(|kind| kind.name()).collect();
-    parse(text, &exist.join(", "))
+    parse(text, RecoveryKind::ALL.iter().map(|kind| kind.name()))
 }
 
 /// Reads the value of `--congestion`.
@@ -68,8 +68,7 @@ pub fn parse_recovery(text: &str) -> Result<RecoveryKind, String> {
 /// # Errors
 /// A message that lists what exists.
 pub fn parse_congestion(text: &str) -> Result<ControllerKind, String> {
-    let exist: Vec<_> = ControllerKind::ALL.iter().map(|kind| kind.name()).collect();
-    parse(text, &exist.join(", "))
+    parse(text, ControllerKind::ALL.iter().map(|kind| kind.name()))
 }
 
 /// Reads the value of `--scheduler`.
@@ -77,8 +76,7 @@ pub fn parse_congestion(text: &str) -> Result<ControllerKind, String> {
 /// # Errors
 /// A message that lists what exists.
 pub fn parse_scheduler(text: &str) -> Result<SchedulerKind, String> {
-    let exist: Vec<_> = SchedulerKind::ALL.iter().map(|kind| kind.name()).collect();
-    parse(text, &exist.join(", "))
+    parse(text, SchedulerKind::ALL.iter().map(|kind| kind.name()))
 }
 
 /// Reads the value of `--qlog`: a directory, which is created if it is not there.
@@ -92,8 +90,8 @@ pub fn parse_qlog(text: &str) -> Result<QlogDirectory, String> {
     })
 }
 
-fn parse<T: std::str::FromStr>(text: &str, exist: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("there is no `{text}`: use one of {exist}"))
+fn parse<T: FromStr>(text: &str, exist: impl Iterator<Item = &'static str>) -> Result<T, String> {
+    text.parse().map_err(|_| word::unknown(text, exist))
 }
 
 /// What a failed or ended connection means to whoever runs the client, and whether trying again

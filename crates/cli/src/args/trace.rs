@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use units::{BitRate, LossRate};
 
+use crate::word;
+
 /// What there is to do with captures.
 #[derive(Debug, Subcommand)]
 pub enum TraceCommand {
@@ -71,20 +73,13 @@ pub struct AnalyzeArgs {
 }
 
 fn parse_method(text: &str) -> Result<::trace::Method, String> {
-    match text {
-        "ack-clock" => Ok(::trace::Method::AckClock),
-        "paper" => Ok(::trace::Method::Paper),
-        other => Err(format!("there is no `{other}`: use one of ack-clock, paper")),
-    }
+    use ::trace::Method::{AckClock, Paper};
+    word::read(&[(AckClock, "ack-clock"), (Paper, "paper")], text)
 }
 
 fn parse_scale(text: &str) -> Result<::trace::Scale, String> {
-    match text {
-        "linear" => Ok(::trace::Scale::Linear),
-        "log10" => Ok(::trace::Scale::Log10),
-        "round-trips" => Ok(::trace::Scale::RoundTrips),
-        other => Err(format!("there is no `{other}`: use one of linear, log10, round-trips")),
-    }
+    use ::trace::Scale::{Linear, Log10, RoundTrips};
+    word::read(&[(Linear, "linear"), (Log10, "log10"), (RoundTrips, "round-trips")], text)
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {

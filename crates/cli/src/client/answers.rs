@@ -18,7 +18,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::target::Target;
+use crate::{target::Target, word};
 
 /// For how long a destination is known after its last connection.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
@@ -43,8 +43,7 @@ impl EarlyAnswers {
 
 impl fmt::Display for EarlyAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = Self::ALL.iter().find(|(value, _)| value == self);
-        f.pad(named.map_or("", |(_, name)| name))
+        f.pad(word::of(&Self::ALL, self))
     }
 }
 
@@ -52,10 +51,7 @@ impl FromStr for EarlyAnswers {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.iter().find(|(_, name)| *name == text);
-        named
-            .map(|(value, _)| *value)
-            .ok_or_else(|| format!("there is no `{text}`: use one of never, known, always"))
+        word::read(&Self::ALL, text)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::{
     console::say,
     failure::Failure,
     protocol::{Assignment, MAX_MESSAGE, Reply, Request, Status, read_frame},
+    word,
 };
 
 /// The least that a device is given.
@@ -59,12 +60,13 @@ pub enum Carriage {
     Raw,
 }
 
+impl Carriage {
+    const ALL: [(Self, &str); 2] = [(Self::Streams, "streams"), (Self::Raw, "raw")];
+}
+
 impl fmt::Display for Carriage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Streams => "streams",
-            Self::Raw => "raw",
-        })
+        f.pad(word::of(&Self::ALL, self))
     }
 }
 
@@ -72,8 +74,7 @@ impl FromStr for Carriage {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = [Self::Streams, Self::Raw].into_iter().find(|carriage| carriage.to_string() == text);
-        found.ok_or_else(|| format!("there is no `{text}`: use one of streams, raw"))
+        word::read(&Self::ALL, text)
     }
 }
 
