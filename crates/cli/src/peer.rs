@@ -31,10 +31,11 @@ mod linux {
     use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
     use tokio::net::TcpStream;
 
+    use crate::target::canonical;
+
     const NO_COOKIE: [u8; 8] = [0xff; 8];
 
     pub(super) fn is_abandoned(tcp: &TcpStream) -> io::Result<bool> {
-        let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
         let question = question(canonical(tcp.peer_addr()?), canonical(tcp.local_addr()?));
         let socket = Socket::new(NETLINK_SOCK_DIAG)?;
         socket.set_non_blocking(true)?;

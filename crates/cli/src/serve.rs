@@ -39,6 +39,7 @@ use self::{certificate::Certificate, files::Memory, hosts::Hosts, site::Site, tc
 use crate::{
     failure::{Failure, io_reason, listen_advice},
     protocol::CloseCode,
+    target::canonical,
     transport::Choice,
 };
 
@@ -266,12 +267,6 @@ async fn wait(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// A client's address as it is known elsewhere: to a socket of IPv6, those of IPv4 look like
-/// `::ffff:192.0.2.7`.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
-}
-
 fn cannot_listen(address: SocketAddr, protocol: &str, error: &std::io::Error) -> Failure {
     Failure::new(
         format!("cannot listen on {protocol} {address}"),
@@ -367,17 +362,6 @@ mod tests {
 
     fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
-    }
-
-    #[test]
-    fn clients_of_ipv4_are_known_by_their_address() {
-        for (address, known) in [
-            ("[::ffff:192.0.2.7]:443", "192.0.2.7:443"),
-            ("192.0.2.7:443", "192.0.2.7:443"),
-            ("[2001:db8::7]:443", "[2001:db8::7]:443"),
-        ] {
-            assert_eq!(canonical(address.parse().unwrap()), known.parse().unwrap());
-        }
     }
 
     #[test]

@@ -69,6 +69,12 @@ impl Target {
     }
 }
 
+/// An address as it is known elsewhere: to a socket of IPv6, those of IPv4 look like
+/// `::ffff:192.0.2.7`.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 impl FromStr for Host {
     type Err = TargetError;
 
@@ -130,6 +136,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn addresses_of_ipv4_are_known_as_such() {
+        for (address, known) in [
+            ("[::ffff:192.0.2.7]:443", "192.0.2.7:443"),
+            ("192.0.2.7:443", "192.0.2.7:443"),
+            ("[2001:db8::7]:443", "[2001:db8::7]:443"),
+        ] {
+            assert_eq!(canonical(address.parse().unwrap()), known.parse().unwrap());
+        }
+    }
 
     #[test]
     fn what_people_write() {

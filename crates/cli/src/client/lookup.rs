@@ -14,7 +14,7 @@ use crate::{
     console::say,
     failure::{Failure, io_reason},
     invitation::Invitation,
-    target::{Host, Target},
+    target::{Host, Target, canonical},
     transport::Retry,
 };
 
@@ -87,7 +87,8 @@ async fn find_all(invitation: &Invitation) -> Result<Known, Failure> {
     let (mut known, mut failed) = (Known::new(), None);
     for host in invitation.hosts() {
         match resolve(host).await {
-            Ok(found) => _ = known.insert(host.clone(), found.into_iter().map(unmapped).collect()),
+            // Rules of the system are made of them, which are of one family or the other.
+            Ok(found) => _ = known.insert(host.clone(), found.into_iter().map(canonical).collect()),
             Err((failure, _)) => failed = Some(failure),
         }
     }
@@ -95,12 +96,6 @@ async fn find_all(invitation: &Invitation) -> Result<Known, Failure> {
         Some(failure) if known.is_empty() => Err(failure),
         _ => Ok(known),
     }
-}
-
-/// An address of IPv4 as one, also where it is written as one of IPv6 (`::ffff:192.0.2.1`): rules of
-/// the system are made of it, which are of one family or the other.
-fn unmapped(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// Leaves those servers out of `invitation` whose addresses are not known. One at least is.

@@ -33,14 +33,14 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, warn};
 
 use super::{
-    Limits, ServeOptions, canonical,
+    Limits, ServeOptions,
     certificate::Certificate,
     hosts::{Host, Hosts},
     http2,
     site::{Answer, BoxError, Site, SiteBody, text},
     wait,
 };
-use crate::{descriptors, server::seats::Seat};
+use crate::{descriptors, server::seats::Seat, target::canonical};
 
 /// Connections that the kernel holds for us.
 const BACKLOG: u32 = 1_024;
