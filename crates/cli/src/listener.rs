@@ -14,7 +14,7 @@ use std::{
 };
 
 use tokio::{
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{TcpListener, TcpStream},
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
@@ -56,7 +56,8 @@ impl Listener {
                 listen_advice(&error, option),
             )
         };
-        let tcp = listen(address).map_err(failed)?;
+        // As many as may wait here: one that the kernel drops is tried again after a second only.
+        let tcp = socket_options::listen(address, WAITING as u32).map_err(failed)?;
         let address = tcp.local_addr().map_err(failed)?;
         Ok(Self { tcp, address })
     }
@@ -94,14 +95,6 @@ impl Listener {
             }
         }
     }
-}
-
-/// The kernel keeps as many as may wait here: one that it drops is tried again after a second only.
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(WAITING as u32)
 }
 
 /// The places of a listener.

@@ -39,6 +39,7 @@ use self::{certificate::Certificate, files::Memory, hosts::Hosts, site::Site, tc
 use crate::{
     failure::{Failure, io_reason, listen_advice},
     protocol::CloseCode,
+    socket_options,
     target::canonical,
     transport::Choice,
 };
@@ -277,7 +278,7 @@ fn cannot_listen(address: SocketAddr, protocol: &str, error: &std::io::Error) ->
 
 fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
     let failed = |error: std::io::Error| cannot_listen(address, "TCP", &error);
-    let listener = tcp::listen(address).map_err(failed)?;
+    let listener = socket_options::listen(address, tcp::BACKLOG).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
 }

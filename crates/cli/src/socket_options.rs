@@ -1,9 +1,10 @@
-//! What is set on the TCP connections at both ends of the proxy pair.
+//! What is set on TCP's sockets: on those that listen, and on the connections at both ends of the
+//! proxy pair.
 
-use std::time::Duration;
+use std::{io, net::SocketAddr, time::Duration};
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// Bytes that may wait in the kernel unsent, beside those that the other side's window lets leave.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -11,6 +12,15 @@ const UNSENT: u32 = 128 << 10;
 
 /// Without a word, until the other end is asked whether it is still there.
 const ASKED_AFTER: Duration = Duration::from_secs(30);
+
+/// Listens at `address`, which a server that is started again takes at once. The kernel holds as many
+/// as `waiting` connections that are not accepted yet.
+pub(crate) fn listen(address: SocketAddr, waiting: u32) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(waiting)
+}
 
 /// Prepares a connection with a program.
 ///
@@ -41,8 +51,6 @@ fn prepare(tcp: &TcpStream, keepalive: &TcpKeepalive) {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use tokio::net::TcpListener;
-
     use super::*;
 
     #[tokio::test]

@@ -24,7 +24,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
     time::{Instant, Sleep},
@@ -43,7 +43,7 @@ use super::{
 use crate::{descriptors, server::seats::Seat, target::canonical};
 
 /// Connections that the kernel holds for us.
-const BACKLOG: u32 = 1_024;
+pub(super) const BACKLOG: u32 = 1_024;
 /// HTTP/2, as TLS calls it.
 const HTTP_2: &[u8] = b"h2";
 /// What HTTP/1.1 may hold of a request.
@@ -52,14 +52,6 @@ const BUFFER: usize = 64 << 10;
 /// meanwhile.
 const LINGER: Duration = Duration::from_secs(5);
 const LINGER_BYTES: u64 = 16 << 20;
-
-/// Binds; a server that is started again takes its port at once.
-pub(super) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
 
 /// How TLS begins with a client.
 pub(super) fn acceptor(certificate: &Arc<Certificate>) -> TlsAcceptor {
