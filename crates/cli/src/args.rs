@@ -55,7 +55,7 @@ use crate::{
     quic_lb::QuicLbOptions,
     server::{Advertise, DNS_PORT},
     target::TargetError,
-    transport::{parse_congestion, parse_qlog, parse_recovery, parse_scheduler},
+    transport::{Choice, parse_congestion, parse_qlog, parse_recovery, parse_scheduler},
 };
 
 /// Multipath QUIC that repairs loss before it costs a round trip.
@@ -300,18 +300,9 @@ pub struct ServerArgs {
     /// streaming, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
-    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
-    /// lia, olia, balia, dctcp.
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
-    pub congestion: ControllerKind,
-    /// Which path carries the next packet of what this side sends: earliest-delivery, lowest-rtt,
-    /// ecf, blest, round-robin.
-    #[arg(long, value_name = "SCHEDULER", default_value = "earliest-delivery", value_parser = parse_scheduler)]
-    pub scheduler: SchedulerKind,
-    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost
-    /// and mended, and why.
-    #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
-    pub qlog: Option<QlogDirectory>,
+    /// How else it sends.
+    #[command(flatten)]
+    pub sending: SendingArgs,
     /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /stats
     /// as JSON and /metrics for Prometheus, for all clients together and for each account.
     #[arg(long, value_name = "ADDR")]
@@ -350,6 +341,31 @@ pub struct ServerArgs {
     pub socket: Option<PathBuf>,
 }
 
+/// How either end of the proxy pair sends, besides its recovery scheme.
+#[derive(Debug, Args)]
+pub struct SendingArgs {
+    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
+    /// lia, olia, balia, dctcp.
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
+    pub congestion: ControllerKind,
+    /// Which path carries the next packet of what this side sends: earliest-delivery, lowest-rtt,
+    /// ecf, blest, round-robin.
+    #[arg(long, value_name = "SCHEDULER", default_value = "earliest-delivery", value_parser = parse_scheduler)]
+    pub scheduler: SchedulerKind,
+    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost
+    /// and mended, and why.
+    #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
+    pub qlog: Option<QlogDirectory>,
+}
+
+impl SendingArgs {
+    /// The same with a recovery scheme.
+    pub(crate) fn choice(&self, recovery: RecoveryKind) -> Choice {
+        let Self { congestion, scheduler, qlog } = self;
+        Choice { recovery, congestion: *congestion, scheduler: *scheduler, qlog: qlog.clone() }
+    }
+}
+
 fn parse_advertise(text: &str) -> Result<Advertise, String> {
     text.parse().map_err(|error: TargetError| error.to_string())
 }
@@ -380,18 +396,9 @@ pub struct DialArgs {
     /// streaming, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
-    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
-    /// lia, olia, balia, dctcp.
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
-    pub congestion: ControllerKind,
-    /// Which path carries the next packet of what this side sends: earliest-delivery, lowest-rtt,
-    /// ecf, blest, round-robin.
-    #[arg(long, value_name = "SCHEDULER", default_value = "earliest-delivery", value_parser = parse_scheduler)]
-    pub scheduler: SchedulerKind,
-    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost
-    /// and mended, and why.
-    #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
-    pub qlog: Option<QlogDirectory>,
+    /// How else it sends.
+    #[command(flatten)]
+    pub sending: SendingArgs,
 }
 
 /// What `client`, `run` and `tunnel` have in common besides where they connect to.

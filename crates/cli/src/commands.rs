@@ -55,7 +55,6 @@ use crate::{
     secret::Places,
     status::{Control, Feed, places},
     token::Service,
-    transport::Choice,
 };
 
 /// So many workers, or one for each core.
@@ -160,16 +159,6 @@ fn client_options(dial: &DialArgs, session: &SessionArgs) -> Result<ClientOption
     })
 }
 
-/// How a client sends.
-fn choice(args: &DialArgs) -> Choice {
-    Choice {
-        recovery: args.recovery,
-        congestion: args.congestion,
-        scheduler: args.scheduler,
-        qlog: args.qlog.clone(),
-    }
-}
-
 fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failure> {
     let places = invitation(args);
     let secret = places.read()?.ok_or_else(|| {
@@ -185,7 +174,7 @@ fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failur
     places.warn_of(&secret);
     let mut options = DialOptions::new(invitation, service);
     options.paths = args.paths.clone();
-    options.transport = Arc::new(RwLock::new(choice(args)));
+    options.transport = Arc::new(RwLock::new(args.sending.choice(args.recovery)));
     Ok(options)
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{
-    Signals, choice, client_options, invitation,
+    Signals, client_options, invitation,
     service::{self, Reloading},
 };
 use crate::{
@@ -63,7 +63,9 @@ pub(super) fn apply(key: &str, dial: &DialArgs, session: &SessionArgs, settings:
         "answer-early" => settings.set_early_answers(session.answer_early),
         "hide-names" => settings.set_names(!session.hide_names),
         "metered" | "backup" | "prefer" | "cap" => return settings.set_paths(&session.paths.orders()),
-        "recovery" | "congestion" | "scheduler" | "qlog" => settings.set_transport(choice(dial)),
+        "recovery" | "congestion" | "scheduler" | "qlog" => {
+            settings.set_transport(dial.sending.choice(dial.recovery));
+        }
         _ => return false,
     }
     true

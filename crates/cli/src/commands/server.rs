@@ -22,7 +22,6 @@ use crate::{
     quic_lb::Key,
     secret::Places,
     server::{Limits, ProxyServer, ServerOptions, ServerSettings, Statistics},
-    transport::Choice,
 };
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 use crate::{
@@ -37,7 +36,7 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
     }
     descriptors::raise_for_connections();
     let quic_lb = quic_lb(&args)?;
-    let transport = choice(&args);
+    let transport = args.sending.choice(args.recovery);
     let options = ServerOptions {
         listen: args.listen,
         workers: Some(workers(args.workers)),
@@ -123,15 +122,6 @@ fn drain_time(chosen: Option<u64>) -> u64 {
     chosen.unwrap_or(30)
 }
 
-fn choice(args: &ServerArgs) -> Choice {
-    Choice {
-        recovery: args.recovery,
-        congestion: args.congestion,
-        scheduler: args.scheduler,
-        qlog: args.qlog.clone(),
-    }
-}
-
 /// What balancers are to read, with the key that may be in several places.
 fn quic_lb(args: &ServerArgs) -> Result<Option<QuicLb>, Failure> {
     let Some(options) = &args.quic_lb else {
@@ -167,7 +157,8 @@ fn apply(key: &str, cli: &Cli, settings: &ServerSettings, ending: &drain::Ending
         "dns" => settings.set_dns(&args.dns),
         "hide-names" => settings.show_names(!args.hide_names),
         "max-clients" | "max-streams" | "recovery" | "congestion" | "scheduler" | "qlog" => {
-            settings.set_limits(args.max_clients as usize, args.max_streams as usize, &choice(args));
+            let choice = args.sending.choice(args.recovery);
+            settings.set_limits(args.max_clients as usize, args.max_streams as usize, &choice);
         }
         _ => return false,
     }
