@@ -290,10 +290,7 @@ impl Fetch {
 
     /// Fetches per contender.
     pub fn count(&self, scale: Scale) -> u32 {
-        match scale {
-            Scale::Medium | Scale::Paper => self.count,
-            Scale::Quick => self.quick.unwrap_or_else(|| (self.count / 10).max(5)).min(self.count),
-        }
+        repetitions(scale, self.count, self.quick)
     }
 
     /// One measurement for each.
@@ -376,6 +373,15 @@ impl Share {
             return Err("a [[share]] needs pairs".to_owned());
         }
         check_count(1, self.time(Scale::Quick))
+    }
+}
+
+/// How often something is measured of which a plan wants `count`: at the quick scale what it says of
+/// that, or a tenth, but at least five.
+pub(super) fn repetitions(scale: Scale, count: u32, quick: Option<u32>) -> u32 {
+    match scale {
+        Scale::Medium | Scale::Paper => count,
+        Scale::Quick => quick.unwrap_or_else(|| (count / 10).max(5)).min(count),
     }
 }
 

@@ -5,7 +5,7 @@ use units::Duration;
 
 use super::{
     Scale,
-    measure::{a_minute, check_count},
+    measure::{a_minute, check_count, repetitions},
     text::text,
 };
 
@@ -35,10 +35,7 @@ fn hundred() -> u32 {
 impl Page {
     /// Loads per contender.
     pub fn count(&self, scale: Scale) -> u32 {
-        match scale {
-            Scale::Medium | Scale::Paper => self.count,
-            Scale::Quick => self.quick.unwrap_or_else(|| (self.count / 10).max(5)).min(self.count),
-        }
+        repetitions(scale, self.count, self.quick)
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
