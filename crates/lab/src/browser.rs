@@ -10,10 +10,6 @@ use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
 };
 
-use nix::{
-    sys::signal::{Signal, killpg},
-    unistd::Pid,
-};
 use serde::Deserialize;
 use units::Duration;
 
@@ -22,6 +18,7 @@ use crate::{
     bed::{Namespace, SERVER},
     clock::Moment,
     leftovers::RunDirectory,
+    processes,
 };
 
 const SCRIPTS: [(&str, &str); 2] = [
@@ -204,7 +201,6 @@ fn failure(reason: String) -> LabError {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
-        let _ = self.child.wait();
+        processes::end_group(&mut self.child);
     }
 }

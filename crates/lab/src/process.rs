@@ -9,10 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use nix::{
-    sys::signal::{Signal, killpg},
-    unistd::{Pid, SysconfVar, sysconf},
-};
+use nix::unistd::{SysconfVar, sysconf};
 use units::Duration;
 
 use crate::{LabError, bed::Namespace, leftovers::RunDirectory, processes};
@@ -136,8 +133,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
-        let _ = self.child.wait();
+        processes::end_group(&mut self.child);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Processes of this machine, found and ended.
 
-use std::fs;
+use std::{fs, process::Child};
 
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
 use units::Duration;
@@ -14,6 +14,12 @@ use crate::clock;
 pub(crate) fn all() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw)
+}
+
+/// Kills the process group that a child leads, and waits for the child.
+pub(crate) fn end_group(leader: &mut Child) {
+    let _ = killpg(Pid::from_raw(leader.id() as i32), Signal::SIGKILL);
+    let _ = leader.wait();
 }
 
 /// Kills all for which `is_one` holds but this one, and waits until there are none.
