@@ -60,7 +60,7 @@ pub fn path(rate: BitRate, rtt: Duration, loss: f64, burst: f64) -> PathPlan {
         Ok(channel) if burst > 1.0 => Loss::GilbertElliott(channel),
         _ => Loss::Bernoulli(rate),
     };
-    PathPlan { up: link.clone(), down: link, loss }
+    PathPlan::symmetric(link, loss)
 }
 
 /// What became of a call.

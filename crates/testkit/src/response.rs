@@ -36,6 +36,18 @@ pub struct PathPlan {
     pub loss: Loss,
 }
 
+impl PathPlan {
+    /// The same link both ways, and loss from server to client.
+    pub fn symmetric(link: LinkConfig, loss: Loss) -> Self {
+        Self { up: link.clone(), down: link, loss }
+    }
+
+    /// The same with another loss.
+    pub fn losing(self, loss: Loss) -> Self {
+        Self { loss, ..self }
+    }
+}
+
 /// What one response cost.
 #[derive(Clone, Debug)]
 pub struct Response {

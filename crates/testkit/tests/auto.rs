@@ -11,11 +11,11 @@ const COUNT: u64 = 100;
 
 fn path(mbps: u64, rtt_ms: u64) -> PathPlan {
     let link = LinkConfig::new().rate(BitRate::from_mbps(mbps)).delay(Duration::from_millis(rtt_ms) / 2);
-    PathPlan { up: link.clone(), down: link, loss: Loss::None }
+    PathPlan::symmetric(link, Loss::None)
 }
 
 fn losing(path: PathPlan, loss: f64) -> PathPlan {
-    PathPlan { loss: Loss::Bernoulli(LossRate::new(loss).unwrap()), ..path }
+    path.losing(Loss::Bernoulli(LossRate::new(loss).unwrap()))
 }
 
 fn transport(recovery: RecoveryKind) -> TransportConfig {
@@ -81,7 +81,7 @@ fn with_a_clean_path_beside_the_lossy_one_the_tail_is_nearly_gone() {
 fn a_lost_response_of_one_packet_costs_no_timeout() {
     let clean = respond(Seed(1), &[path(100, 50)], RecoveryKind::Auto, 1_000);
     for nth in [0, 1] {
-        let lossy = [PathPlan { loss: Loss::nth([nth]), ..path(100, 50) }];
+        let lossy = [path(100, 50).losing(Loss::nth([nth]))];
         let auto = respond(Seed(1), &lossy, RecoveryKind::Auto, 1_000);
         assert_eq!(auto.link_lost, [1]);
         assert!(auto.completion <= clean.completion + ms(2), "{} {}", auto.completion, clean.completion);
@@ -94,7 +94,7 @@ fn a_lost_response_of_one_packet_costs_no_timeout() {
 #[test]
 fn a_burst_at_the_end_of_a_response_costs_one_timeout() {
     let clean = respond(Seed(1), &[path(100, 50)], RecoveryKind::Auto, 25_000);
-    let burst = [PathPlan { loss: Loss::nth(14..30), ..path(100, 50) }];
+    let burst = [path(100, 50).losing(Loss::nth(14..30))];
     let [auto, none] =
         [RecoveryKind::Auto, RecoveryKind::None].map(|kind| respond(Seed(1), &burst, kind, 25_000));
     let [later, without] = [&auto, &none].map(|response| response.completion - clean.completion);

@@ -21,7 +21,7 @@ fn path(chain: [f64; 3]) -> PathPlan {
         .queue(QueueSize::Packets(170));
     let [good_to_bad, bad_to_good, loss_in_bad] = chain.map(|p| LossRate::new(p).unwrap());
     let channel = GilbertElliott { good_to_bad, bad_to_good, loss_in_bad, loss_in_good: LossRate::ZERO };
-    PathPlan { up: link.clone(), down: link, loss: Loss::GilbertElliott(channel) }
+    PathPlan::symmetric(link, Loss::GilbertElliott(channel))
 }
 
 /// Mean goodput of a transfer for each seed over `paths` such paths as a share of what they carry

@@ -31,7 +31,7 @@ fn path(loss: f64) -> PathPlan {
         .queue(QueueSize::Packets(bdp * 5 / 4 / 1_480));
     let loss = LossRate::new(loss).unwrap();
     let loss = if loss == LossRate::ZERO { Loss::None } else { Loss::Bernoulli(loss) };
-    PathPlan { up: link.clone(), down: link, loss }
+    PathPlan::symmetric(link, loss)
 }
 
 fn respond(seed: u64, paths: &[PathPlan], transport: &TransportConfig, size: usize) -> Response {

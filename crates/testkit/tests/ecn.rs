@@ -20,7 +20,7 @@ fn bottleneck(marks_above: Option<u64>) -> PathPlan {
         Some(packets) => link.ecn_threshold(QueueSize::Packets(packets)),
         None => link,
     };
-    PathPlan { up: link.clone(), down: link, loss: Loss::None }
+    PathPlan::symmetric(link, Loss::None)
 }
 
 fn transport(controller: ControllerKind) -> TransportConfig {

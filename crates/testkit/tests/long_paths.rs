@@ -14,7 +14,7 @@ fn path(rtt_ms: u64) -> PathPlan {
         .rate(BitRate::from_mbps(MBPS))
         .delay(Duration::from_millis(rtt_ms / 2))
         .queue(QueueSize::Bytes(Bytes(product.max(20_000))));
-    PathPlan { up: link.clone(), down: link, loss: Loss::None }
+    PathPlan::symmetric(link, Loss::None)
 }
 
 #[test]

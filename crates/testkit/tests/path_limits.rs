@@ -18,7 +18,7 @@ fn path(loss: f64) -> PathPlan {
     let queue = QueueSize::Bytes(Bytes(rate.bytes_in(rtt)));
     let link = LinkConfig::new().rate(rate).delay(rtt / 2).queue(queue);
     let loss = if loss > 0.0 { Loss::Bernoulli(LossRate::new(loss).expect("a rate")) } else { Loss::None };
-    PathPlan { up: link.clone(), down: link, loss }
+    PathPlan::symmetric(link, loss)
 }
 
 fn establish(paths: &[PathPlan]) -> Exchange {

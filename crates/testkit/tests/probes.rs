@@ -13,7 +13,7 @@ struct Silence {
 
 fn silence(of: Side) -> Silence {
     let link = LinkConfig::new().rate(BitRate::from_mbps(10)).delay(Duration::from_millis(20));
-    let paths = [PathPlan { up: link.clone(), down: link, loss: Loss::None }];
+    let paths = [PathPlan::symmetric(link, Loss::None)];
     let mut exchange = Exchange::establish(Seed(1), &paths, &TransportConfig::default());
     let everything = Loss::Bernoulli(LossRate::new(1.0).expect("a rate"));
     for direction in [Direction::Forward, Direction::Backward] {

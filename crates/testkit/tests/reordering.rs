@@ -18,7 +18,7 @@ fn path(jitter: Duration) -> PathPlan {
         .delay(Duration::from_millis(25))
         .queue(QueueSize::Packets(400));
     let link = if jitter.is_zero() { link } else { link.jitter(jitter).reordering(true) };
-    PathPlan { up: link.clone(), down: link, loss: Loss::None }
+    PathPlan::symmetric(link, Loss::None)
 }
 
 fn respond(path: PathPlan, controller: ControllerKind) -> Response {
@@ -54,8 +54,7 @@ fn reordering_costs_at_most_a_tenth_of_the_goodput() {
 
 #[test]
 fn real_losses_beside_reordering_still_count() {
-    let lossy =
-        PathPlan { loss: Loss::Bernoulli(LossRate::new(0.01).unwrap()), ..path(Duration::from_millis(5)) };
+    let lossy = path(Duration::from_millis(5)).losing(Loss::Bernoulli(LossRate::new(0.01).unwrap()));
     let response = respond(lossy, ControllerKind::Cubic);
     let p = &response.paths[0];
     assert!(p.packets_lost - p.spurious_losses >= response.link_lost[0] * 9 / 10, "{p:?}");
@@ -74,7 +73,7 @@ fn jumping() -> LinkConfig {
 
 #[test]
 fn delays_that_jump_by_many_round_trips_leave_paths_full() {
-    let path = PathPlan { up: jumping(), down: jumping(), loss: Loss::None };
+    let path = PathPlan::symmetric(jumping(), Loss::None);
     let full = Duration::from_secs_f64(SIZE as f64 * 8.0 / 20e6);
     for controller in [ControllerKind::Auto, ControllerKind::Ctcp] {
         let alone = respond(path.clone(), controller);

@@ -28,7 +28,7 @@ fn path(mbps: u64, rtt_ms: u64) -> PathPlan {
     let rate = BitRate::from_mbps(mbps);
     let queue = QueueSize::Bytes(Bytes(rate.bytes_in(ms(rtt_ms))));
     let link = LinkConfig::new().rate(rate).delay(ms(rtt_ms) / 2).queue(queue);
-    PathPlan { up: link.clone(), down: link, loss: Loss::None }
+    PathPlan::symmetric(link, Loss::None)
 }
 
 /// Settings with a memory of their own.

@@ -8,11 +8,7 @@ use units::{BitRate, Duration, LossRate};
 
 fn path(mbps: u64, rtt_ms: u64) -> PathPlan {
     let link = LinkConfig::new().rate(BitRate::from_mbps(mbps)).delay(Duration::from_millis(rtt_ms) / 2);
-    PathPlan { up: link.clone(), down: link, loss: Loss::None }
-}
-
-fn losing(path: PathPlan, loss: Loss) -> PathPlan {
-    PathPlan { loss, ..path }
+    PathPlan::symmetric(link, Loss::None)
 }
 
 fn transport(recovery: RecoveryKind) -> TransportConfig {
@@ -31,7 +27,7 @@ fn ms(n: u64) -> Duration {
 fn a_lost_response_of_one_packet_costs_no_timeout() {
     let clean = respond(&[path(100, 50)], RecoveryKind::Slp, 200);
     assert_eq!(clean.link_lost, [0]);
-    let lossy = [losing(path(100, 50), Loss::nth([0]))];
+    let lossy = [path(100, 50).losing(Loss::nth([0]))];
     let none = respond(&lossy, RecoveryKind::None, 200);
     assert!(none.completion > clean.completion + ms(50), "{}", none.completion);
     let slp = respond(&lossy, RecoveryKind::Slp, 200);
@@ -46,7 +42,7 @@ fn a_lost_response_of_one_packet_costs_no_timeout() {
 fn with_two_paths_the_copy_takes_the_other() {
     let dead = Loss::Bernoulli(LossRate::new(1.0).unwrap());
     // The first path delivers earlier, so that it carries the response.
-    let paths = [losing(path(100, 50), dead), path(100, 60)];
+    let paths = [path(100, 50).losing(dead), path(100, 60)];
     let slp = respond(&paths, RecoveryKind::Slp, 200);
     assert_eq!(slp.paths[1].copies_sent, 1, "{:?}", slp.stats);
     assert!(slp.completion < ms(75), "{}", slp.completion);

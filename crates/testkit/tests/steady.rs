@@ -18,7 +18,7 @@ const RATE: BitRate = BitRate::from_mbps(7);
 
 fn path(loss: f64) -> PathPlan {
     let link = LinkConfig::new().rate(RATE).delay(Duration::from_millis(25));
-    PathPlan { up: link.clone(), down: link, loss: losses(loss) }
+    PathPlan::symmetric(link, losses(loss))
 }
 
 fn losses(loss: f64) -> Loss {

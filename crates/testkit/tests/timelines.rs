@@ -7,11 +7,7 @@ use units::{BitRate, Duration, LossRate};
 
 fn path(mbps: u64, rtt_ms: u64) -> PathPlan {
     let link = LinkConfig::new().rate(BitRate::from_mbps(mbps)).delay(Duration::from_millis(rtt_ms) / 2);
-    PathPlan { up: link.clone(), down: link, loss: Loss::None }
-}
-
-fn losing(path: PathPlan, loss: Loss) -> PathPlan {
-    PathPlan { loss, ..path }
+    PathPlan::symmetric(link, Loss::None)
 }
 
 fn transport(recovery: RecoveryKind) -> TransportConfig {
@@ -34,7 +30,7 @@ fn ms(n: u64) -> Duration {
 #[test]
 fn data_stuck_on_a_dead_path_moves_at_its_first_probe_timeout() {
     let dead = Loss::Bernoulli(LossRate::new(1.0).unwrap());
-    let paths = [path(100, 50), losing(path(100, 50), dead)];
+    let paths = [path(100, 50), path(100, 50).losing(dead)];
     let mut exchange = Exchange::establish(Seed(1), &paths, &transport(RecoveryKind::None));
     let began = exchange.world.now();
     let (mut last_sent, mut suspected, mut before) = (None, None, None);
@@ -95,7 +91,7 @@ fn two_equal_paths_give_nearly_the_sum() {
 
 /// Two paths, the second loses 5 %.
 fn lossy() -> [PathPlan; 2] {
-    [path(100, 50), losing(path(100, 50), Loss::Bernoulli(LossRate::new(0.05).unwrap()))]
+    [path(100, 50), path(100, 50).losing(Loss::Bernoulli(LossRate::new(0.05).unwrap()))]
 }
 
 #[test]
@@ -121,7 +117,7 @@ fn loss_that_was_mended_is_not_hidden_from_the_controller() {
         // The second path is the worse one, as its round-trip time tells. It loses the first packet
         // of the second flight.
         let clean = respond(4, &[path(100, 50), path(100, 52)], &transport(recovery), 60_000);
-        let lossy = [path(100, 50), losing(path(100, 52), Loss::nth([10]))];
+        let lossy = [path(100, 50), path(100, 52).losing(Loss::nth([10]))];
         let mended = respond(4, &lossy, &transport(recovery), 60_000);
         assert_eq!(mended.link_lost, [0, 1]);
         assert_eq!((mended.paths[1].packets_lost, mended.paths[0].packets_lost), (1, 0), "{recovery}");
@@ -136,7 +132,7 @@ fn loss_that_was_mended_is_not_hidden_from_the_controller() {
 /// and the spare slot.
 #[test]
 fn one_spare_slot_mends_any_packet_with_cofuso_but_only_the_first_with_fuso() {
-    let paths = |loss| [path(1_000, 50), path(1_000, 50), losing(path(1_000, 52), loss)];
+    let paths = |loss| [path(1_000, 50), path(1_000, 50), path(1_000, 52).losing(loss)];
     let size = 29 * 1_370;
     for recovery in [RecoveryKind::Fuso, RecoveryKind::Cofuso] {
         let clean = respond(5, &paths(Loss::None), &transport(recovery), size);

@@ -79,7 +79,7 @@ impl Row {
 impl Arguments {
     fn plan(&self, loss: &Loss) -> PathPlan {
         let link = LinkConfig::new().rate(self.rate).delay(self.rtt / 2).queue(QueueSize::Packets(170));
-        PathPlan { up: link.clone(), down: link, loss: loss.clone() }
+        PathPlan::symmetric(link, loss.clone())
     }
 
     /// One connection that has learnt and carries one exchange after the other.

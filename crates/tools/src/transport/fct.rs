@@ -110,7 +110,7 @@ impl Arguments {
             } else {
                 Loss::Bernoulli(rate)
             };
-            PathPlan { up: link.clone(), down: link, loss }
+            PathPlan::symmetric(link, loss)
         };
         let (first, second) = (path(self.rtt1, self.loss1), path(self.rtt2, self.loss));
         if row.alone { vec![second] } else { vec![first, second] }

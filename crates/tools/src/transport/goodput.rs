@@ -117,7 +117,7 @@ impl Arguments {
         let buffer = QueueSize::Packets(self.buffer);
         let link = LinkConfig::new().rate(self.rate).delay(self.rtt / 2).queue(buffer);
         let link = if self.jitter.is_zero() { link } else { link.jitter(self.jitter).reordering(true) };
-        let path = PathPlan { up: link.clone(), down: link, loss: loss.clone() };
+        let path = PathPlan::symmetric(link, loss.clone());
         let paths = vec![path; self.paths];
         let transport = TransportConfig { recovery, controller, ..TransportConfig::default() };
         let mut exchange = Exchange::establish(Seed(self.seed), &paths, &transport);

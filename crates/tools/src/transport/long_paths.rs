@@ -68,7 +68,7 @@ impl LongPath {
         let queue = QueueSize::Bytes(Bytes(((product * buffer) as u64).max(20_000)));
         let link = LinkConfig::new().rate(self.rate).delay(self.rtt / 2).queue(queue);
         let loss = if self.loss == LossRate::ZERO { Loss::None } else { Loss::Bernoulli(self.loss) };
-        PathPlan { up: link.clone(), down: link, loss }
+        PathPlan::symmetric(link, loss)
     }
 }
 
