@@ -6,23 +6,12 @@ mod network;
 use std::ops::Range;
 
 use mendpath_congestion::ControllerKind::{Auto, Cubic, NewReno};
-use mendpath_congestion::{Ack, Config, Controller, ControllerKind, Loss, Phase, Precedents, Rtt};
-use network::{Chain, Link, Network, Path};
+use mendpath_congestion::{Ack, Config, Controller, Loss, Phase, Precedents, Rtt};
+use network::{
+    Chain, Link, Network, Path,
+    lab::{goodput_on_another_route, goodput_with_jitter, lab, pair},
+};
 use units::{Duration, Instant};
-
-/// 25 Mbit/s, 25 ms, a buffer of `quarters` quarters of a bandwidth-delay product.
-fn lab(quarters: u64, seed: u64) -> Network {
-    Network::new(&[Link::new(25, 78_125 * quarters / 4)], seed)
-}
-
-/// Goodputs of two flows, the second of which starts at second 5, from second 15 to 45.
-fn pair(kinds: [ControllerKind; 2], quarters: u64, loss: f64, seed: u64) -> [f64; 2] {
-    let mut network = lab(quarters, seed);
-    network.flow(kinds[0], &[Path::new(25).loss(loss)], Duration::ZERO);
-    network.flow(kinds[1], &[Path::new(25).loss(loss)], Duration::from_secs(5));
-    let rates = network.goodput(15, 45);
-    [rates[0][0], rates[1][0]]
-}
 
 #[test]
 fn goodput_hardly_depends_on_loss() {
@@ -111,9 +100,7 @@ fn a_burst_that_goes_on_is_congestion() {
 fn jitter_does_not_starve() {
     for rtt in [10, 25, 100] {
         for loss in [0.0, 0.01, 0.05] {
-            let mut network = Network::new(&[Link::new(25, 25_000 / 8 * rtt * 5 / 4)], 6);
-            network.flow(Auto, &[Path::new(rtt).loss(loss).jitter(5, false)], Duration::ZERO);
-            let rate = network.goodput(2, 22)[0][0];
+            let rate = goodput_with_jitter(Auto, rtt, loss, false);
             assert!(rate >= 0.85 * 25.0, "{rtt} ms, loss {loss}: {rate}");
         }
     }
@@ -232,11 +219,7 @@ fn two_flows_share_a_lossy_link() {
 #[test]
 fn survives_a_change_of_route() {
     for (before, after) in [(25, 75), (75, 25)] {
-        let mut network = lab(5, 7);
-        network.flow(Auto, &[Path::new(before).loss(0.05)], Duration::ZERO);
-        network.run_until(Duration::from_secs(20));
-        network.path_mut(0, 0).rtt = Duration::from_millis(after);
-        let rate = network.goodput(23, 33)[0][0];
+        let rate = goodput_on_another_route(Auto, before, after);
         assert!(rate >= 0.85 * 25.0, "{before} to {after} ms: {rate}");
     }
 }

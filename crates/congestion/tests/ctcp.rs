@@ -3,24 +3,12 @@
 
 mod network;
 
-use mendpath_congestion::ControllerKind;
 use mendpath_congestion::ControllerKind::{Ctcp, Cubic, NewReno};
-use network::{Link, Network, Path};
+use network::{
+    Link, Network, Path,
+    lab::{goodput_on_another_route, goodput_with_jitter, lab, pair},
+};
 use units::Duration;
-
-/// 25 Mbit/s, 25 ms, a buffer of `quarters` quarters of a bandwidth-delay product.
-fn lab(quarters: u64, seed: u64) -> Network {
-    Network::new(&[Link::new(25, 78_125 * quarters / 4)], seed)
-}
-
-/// Goodputs of two flows, the second of which starts at second 5, from second 15 to 45.
-fn pair(first: ControllerKind, second: ControllerKind, loss: f64, seed: u64) -> (f64, f64) {
-    let mut network = lab(5, seed);
-    network.flow(first, &[Path::new(25).loss(loss)], Duration::ZERO);
-    network.flow(second, &[Path::new(25).loss(loss)], Duration::from_secs(5));
-    let rates = network.goodput(15, 45);
-    (rates[0][0], rates[1][0])
-}
 
 #[test]
 fn goodput_hardly_depends_on_loss() {
@@ -58,7 +46,7 @@ fn short_transfers_hardly_depend_on_loss() {
 #[test]
 fn two_flows_share_equally() {
     for loss in [0.0, 0.01, 0.05, 0.2] {
-        let (a, b) = pair(Ctcp, Ctcp, loss, 2);
+        let [a, b] = pair([Ctcp, Ctcp], 5, loss, 2);
         let share = a / (a + b);
         assert!((0.45..=0.55).contains(&share), "loss {loss}: {a} and {b}");
         assert!(a + b >= 25.0 * 0.93, "loss {loss}: {a} and {b}");
@@ -69,7 +57,7 @@ fn two_flows_share_equally() {
 fn shares_a_loss_free_link_with_tcp() {
     for other in [NewReno, Cubic] {
         for (first, second) in [(Ctcp, other), (other, Ctcp)] {
-            let (a, b) = pair(first, second, 0.0, 4);
+            let [a, b] = pair([first, second], 5, 0.0, 4);
             assert!(a.min(b) >= 0.4 * (a + b), "{first} {a}, {second} {b}");
         }
     }
@@ -78,7 +66,7 @@ fn shares_a_loss_free_link_with_tcp() {
 #[test]
 fn takes_hardly_anything_from_tcp_on_a_lossy_link() {
     for loss in [0.01, 0.05] {
-        let mean = |first| (1..=18).map(|seed| pair(first, NewReno, loss, seed).1).sum::<f64>() / 18.0;
+        let mean = |first| (1..=18).map(|seed| pair([first, NewReno], 5, loss, seed)[1]).sum::<f64>() / 18.0;
         let (with_ctcp, with_tcp) = (mean(Ctcp), mean(NewReno));
         // The queue that CTCP keeps makes the round trip a tenth longer, and Reno's rate is
         // inversely proportional to that.
@@ -91,9 +79,7 @@ fn jitter_does_not_starve() {
     for rtt in [10, 25, 100] {
         for reorder in [false, true] {
             for loss in [0.0, 0.01, 0.05] {
-                let mut network = Network::new(&[Link::new(25, 25_000 / 8 * rtt * 5 / 4)], 6);
-                network.flow(Ctcp, &[Path::new(rtt).loss(loss).jitter(5, reorder)], Duration::ZERO);
-                let rate = network.goodput(2, 22)[0][0];
+                let rate = goodput_with_jitter(Ctcp, rtt, loss, reorder);
                 assert!(rate >= 0.9 * 25.0, "{rtt} ms, loss {loss}, reordering {reorder}: {rate}");
             }
         }
@@ -103,11 +89,7 @@ fn jitter_does_not_starve() {
 #[test]
 fn survives_a_change_of_route() {
     for (before, after) in [(25, 75), (25, 30), (75, 25)] {
-        let mut network = lab(5, 7);
-        network.flow(Ctcp, &[Path::new(before).loss(0.05)], Duration::ZERO);
-        network.run_until(Duration::from_secs(20));
-        network.path_mut(0, 0).rtt = Duration::from_millis(after);
-        let rate = network.goodput(23, 33)[0][0];
+        let rate = goodput_on_another_route(Ctcp, before, after);
         assert!(rate >= 0.93 * 25.0, "{before} to {after} ms: {rate}");
     }
 }

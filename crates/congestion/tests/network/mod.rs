@@ -10,6 +10,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod lab;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap},
