@@ -14,7 +14,7 @@ use super::{
     echo,
     program::Server,
     tunnel::{
-        DNS_PORT, TASK, ip, name_server, output, plain, start_talking_tunnel, start_tunnel,
+        DNS_PORT, inside_with, ip, name_server, output, plain, start_talking_tunnel, start_tunnel,
         start_tunnel_that_says,
     },
 };
@@ -56,13 +56,7 @@ impl World {
 
 /// `mendpath run --tcp raw` with this binary, at the client's end.
 fn inside(world: &World, task: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
-    let program = std::env::current_exe().unwrap();
-    command.args(["run", "--tcp", "raw", "--path", "path0", "--path", "path1", "--"]).arg(program);
-    command.args(["--exact", "tunnel::program_inside", "--nocapture", "--quiet"]);
-    command.env("MENDPATH_INVITATION", world.server.invitation()).env(TASK, task);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    inside_with(&world.server, &["--tcp", "raw"], task)
 }
 
 /// `/stats` of either end.

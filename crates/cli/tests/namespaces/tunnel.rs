@@ -172,11 +172,16 @@ pub(super) fn name_server(socket: &UdpSocket) {
 
 /// `mendpath run` with this binary, at the client's end.
 fn inside(world: &World, task: &str) -> Command {
+    inside_with(&world.server, &[], task)
+}
+
+/// The same with options.
+pub(super) fn inside_with(server: &Server, options: &[&str], task: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
     let program = std::env::current_exe().unwrap();
-    command.args(["run", "--path", "path0", "--path", "path1", "--"]).arg(program);
+    command.arg("run").args(options).args(["--path", "path0", "--path", "path1", "--"]).arg(program);
     command.args(["--exact", "tunnel::program_inside", "--nocapture", "--quiet"]);
-    command.env("MENDPATH_INVITATION", world.server.invitation()).env(TASK, task);
+    command.env("MENDPATH_INVITATION", server.invitation()).env(TASK, task);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
