@@ -3,67 +3,20 @@
 
 mod support;
 
-use std::{collections::VecDeque, io::ErrorKind, net::SocketAddr};
+use std::{io::ErrorKind, net::SocketAddr};
 
-use mendpath::{Connection, RecvStream, SendStream};
 use mendpath_cli::{
-    client::{Addresses, EarlyAnswers},
+    client::EarlyAnswers,
     destination::DestinationPolicy::AllowPrivate,
-    protocol::{MAX_MESSAGE, Reply, Status, read_frame, write_frame},
-    server::ProxyServer,
+    protocol::{Reply, Status},
 };
-use support::*;
+use support::{hand::Hand, *};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 
 const CONNECT: u8 = 1;
-
-/// A server whose answers are the test's to give.
-struct Hand {
-    connection: Connection,
-    control: (SendStream, RecvStream),
-    asked: VecDeque<(SendStream, RecvStream)>,
-}
-
-impl Hand {
-    async fn start(when: EarlyAnswers) -> (Self, Addresses) {
-        let state = tempfile::tempdir().unwrap();
-        let server = ProxyServer::bind(&server_options(state.path(), AllowPrivate)).unwrap();
-        let mut options = client_options(server.invitation().clone());
-        options.early_answers = when;
-        let accepting = async {
-            let connection = server.endpoint().accept().await.unwrap().await.unwrap();
-            let mut control = connection.accept_bi().await.unwrap();
-            read_frame(&mut control.1, MAX_MESSAGE).await.unwrap();
-            connection.admit();
-            write_frame(&mut control.0, &Reply::ok().encode()).await.unwrap();
-            Self { connection, control, asked: VecDeque::new() }
-        };
-        tokio::join!(accepting, client(options))
-    }
-
-    /// The next request.
-    async fn hear(&mut self) {
-        let (send, mut receive) = self.connection.accept_bi().await.unwrap();
-        read_frame(&mut receive, MAX_MESSAGE).await.unwrap();
-        self.asked.push_back((send, receive));
-    }
-
-    /// Answers the oldest request.
-    async fn answer(&mut self, reply: Reply) -> (SendStream, RecvStream) {
-        let (mut send, receive) = self.asked.pop_front().unwrap();
-        write_frame(&mut send, &reply.encode()).await.unwrap();
-        (send, receive)
-    }
-
-    /// Hears a request and answers it.
-    async fn grant(&mut self) -> (SendStream, RecvStream) {
-        self.hear().await;
-        self.answer(Reply::ok()).await
-    }
-}
 
 fn refusal() -> Reply {
     Reply::new(Status::Refused, "nobody is there")
@@ -106,7 +59,7 @@ async fn assert_reset(tcp: &mut TcpStream) {
 #[tokio::test]
 async fn a_known_destination_is_answered_at_once_and_both_proxies_know_it() {
     within(async {
-        let (mut hand, addresses) = Hand::start(EarlyAnswers::Known).await;
+        let (mut hand, addresses) = Hand::start(|options| options.early_answers = EarlyAnswers::Known).await;
         let target = closed_port().await;
         let (socks, http) = (addresses.socks5.unwrap(), addresses.http.unwrap());
         let ((_first, code, _), _open) = tokio::join!(socks5(socks, CONNECT, target), hand.grant());
@@ -126,7 +79,7 @@ async fn a_known_destination_is_answered_at_once_and_both_proxies_know_it() {
 #[tokio::test]
 async fn a_late_refusal_is_a_reset_and_the_next_program_hears_why() {
     within(async {
-        let (mut hand, addresses) = Hand::start(EarlyAnswers::Known).await;
+        let (mut hand, addresses) = Hand::start(|options| options.early_answers = EarlyAnswers::Known).await;
         let target = closed_port().await;
         let (socks, http) = (addresses.socks5.unwrap(), addresses.http.unwrap());
         for proxy in ["SOCKS5", "HTTP"] {
@@ -156,7 +109,7 @@ async fn a_late_refusal_is_a_reset_and_the_next_program_hears_why() {
 #[tokio::test]
 async fn the_connection_s_end_is_a_reset_for_who_was_answered_early() {
     within(async {
-        let (hand, addresses) = Hand::start(EarlyAnswers::Always).await;
+        let (hand, addresses) = Hand::start(|options| options.early_answers = EarlyAnswers::Always).await;
         let (mut tcp, code, _) = socks5(addresses.socks5.unwrap(), CONNECT, closed_port().await).await;
         assert_eq!(code, 0);
         hand.connection.close(0u32.into(), b"");

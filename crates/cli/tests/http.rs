@@ -6,10 +6,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use mendpath_cli::{
     destination::DestinationPolicy::*,
-    protocol::{MAX_MESSAGE, Reply, Status, read_frame, write_frame},
-    server::ProxyServer,
+    protocol::{Reply, Status},
 };
-use support::{http::*, *};
+use support::{hand::Hand, http::*, *};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -698,34 +697,24 @@ async fn refusals_of_plain_requests_keep_their_reason() {
 #[tokio::test]
 async fn requests_do_not_wait_for_the_connection() {
     within(async {
-        let state = tempfile::tempdir().unwrap();
-        let silent = ProxyServer::bind(&server_options(state.path(), AllowPrivate)).unwrap();
-        let options = client_options(silent.invitation().clone());
+        let (mut hand, addresses) = Hand::start(|_| {}).await;
         let serving = async {
-            let connection = silent.endpoint().accept().await.unwrap().await.unwrap();
-            let (mut control, mut hello) = connection.accept_bi().await.unwrap();
-            read_frame(&mut hello, MAX_MESSAGE).await.unwrap();
-            connection.admit();
-            write_frame(&mut control, &Reply::ok().encode()).await.unwrap();
             for (begins, answer, said) in [
                 ("GET /", Reply::ok(), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
                 ("GET /", Reply::new(Status::Refused, "nobody is there"), ""),
                 ("early", Reply::ok(), "late"),
             ] {
-                let (mut send, mut receive) = connection.accept_bi().await.unwrap();
-                read_frame(&mut receive, MAX_MESSAGE).await.unwrap();
+                hand.hear().await;
                 let mut heard = [0; 5];
-                receive.read_exact(&mut heard).await.unwrap();
+                hand.asked[0].1.read_exact(&mut heard).await.unwrap();
                 assert_eq!(str::from_utf8(&heard).unwrap(), begins);
-                write_frame(&mut send, &answer.encode()).await.unwrap();
+                let (mut send, _receive) = hand.answer(answer).await;
                 send.write_all(said.as_bytes()).await.unwrap();
                 send.finish().unwrap();
             }
-            (connection, control, hello)
         };
         let talking = async {
-            let proxy = client(options).await.http.unwrap();
-            let mut program = Program::new(proxy).await;
+            let mut program = Program::new(addresses.http.unwrap()).await;
             assert_eq!(program.ask("GET http://a.example/ HTTP/1.1\r\n\r\n").await.1, "ok");
             let (head, text) = program.ask("GET http://b.example/ HTTP/1.1\r\n\r\n").await;
             assert_eq!((code(&head), text.as_str()), (502, "mendpath: nobody is there\n"));

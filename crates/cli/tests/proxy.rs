@@ -7,11 +7,11 @@ use std::{net::SocketAddr, time::Duration};
 use mendpath_cli::{
     client::{Client, Forward},
     destination::DestinationPolicy::*,
-    protocol::{MAX_MESSAGE, Reply, Status, read_frame, write_frame},
+    protocol::{Reply, Status},
     server::ProxyServer,
     target::Target,
 };
-use support::*;
+use support::{hand::Hand, *};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpSocket, TcpStream, UdpSocket},
@@ -181,30 +181,21 @@ async fn what_a_program_left_for_a_host_that_never_reads_is_given_up() {
 #[tokio::test]
 async fn a_forwarded_program_need_not_wait_for_the_server_s_answer() {
     within(async {
-        let state = tempfile::tempdir().unwrap();
-        let silent = ProxyServer::bind(&server_options(state.path(), AllowPrivate)).unwrap();
-        let mut options = client_options(silent.invitation().clone());
-        options.forwards = vec![Forward { listen: ANY, target: Target::from_addr(closed_port().await) }];
+        let forward = Forward { listen: ANY, target: Target::from_addr(closed_port().await) };
+        let (mut hand, addresses) = Hand::start(|options| options.forwards.push(forward)).await;
         let serving = async {
-            let connection = silent.endpoint().accept().await.unwrap().await.unwrap();
-            let (mut control, mut hello) = connection.accept_bi().await.unwrap();
-            read_frame(&mut hello, MAX_MESSAGE).await.unwrap();
-            connection.admit();
-            write_frame(&mut control, &Reply::ok().encode()).await.unwrap();
             for answer in [Reply::ok(), Reply::new(Status::Refused, "nobody is there")] {
-                let (mut send, mut receive) = connection.accept_bi().await.unwrap();
-                read_frame(&mut receive, MAX_MESSAGE).await.unwrap();
+                hand.hear().await;
                 let mut said = [0; 8];
-                receive.read_exact(&mut said).await.unwrap();
+                hand.asked[0].1.read_exact(&mut said).await.unwrap();
                 assert_eq!(&said, b"question");
-                write_frame(&mut send, &answer.encode()).await.unwrap();
+                let (mut send, _receive) = hand.answer(answer).await;
                 send.write_all(b"answer").await.unwrap();
                 send.finish().unwrap();
             }
-            (connection, control, hello)
         };
         let talking = async {
-            let forward = client(options).await.forwards[0];
+            let forward = addresses.forwards[0];
             let mut tcp = TcpStream::connect(forward).await.unwrap();
             assert_eq!(converse(&mut tcp, b"question").await, b"answer");
             // A refusal is a reset, not the end of an empty answer, and nothing after it is taken

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 pub mod balancer;
+pub mod hand;
 pub mod http;
 pub mod tls;
 
