@@ -17,6 +17,7 @@ mod lookup;
 mod metrics;
 mod narrow;
 mod news;
+mod ports;
 mod retired;
 mod socks5;
 mod socks5_udp;
@@ -40,6 +41,7 @@ pub use hosts::Hosts;
 pub(crate) use keeper::keep_paths;
 pub use lookup::Known;
 pub(crate) use lookup::resolve;
+pub use ports::Addresses;
 pub(crate) use uplink::say_goodbye;
 pub use uplink::{Session, Uplink};
 
@@ -51,14 +53,10 @@ use std::{
 
 use tokio::task::JoinSet;
 
-use self::answers::Answers;
+use self::{answers::Answers, ports::Ports};
 use crate::{
-    admin as statistics,
-    console::say,
     failure::Failure,
-    listener::Listener,
     status::{Feed, Live},
-    target::Target,
     transport::Choice,
 };
 
@@ -187,19 +185,6 @@ impl ClientSettings {
     }
 }
 
-/// Where a client listens.
-#[derive(Clone, Debug, Default)]
-pub struct Addresses {
-    /// The SOCKS5 proxy.
-    pub socks5: Option<SocketAddr>,
-    /// The HTTP proxy.
-    pub http: Option<SocketAddr>,
-    /// The forwarded ports, in the order given.
-    pub forwards: Vec<SocketAddr>,
-    /// The statistics.
-    pub admin: Option<SocketAddr>,
-}
-
 impl Client {
     /// Binds every listener, connects to the server, and starts to serve.
     ///
@@ -215,16 +200,7 @@ impl Client {
     /// # Errors
     /// As [`start`](Self::start).
     pub(crate) async fn start_telling(options: ClientOptions, bound: impl FnOnce()) -> Result<Self, Failure> {
-        // Busy ports show before anybody waits for the server.
-        let socks5 = bind_proxy(options.socks5, "SOCKS5", "--socks5", &options).await?;
-        let http = bind_proxy(options.http, "HTTP", "--http", &options).await?;
-        let admin = statistics::bind(options.admin).await?;
-        let mut forwards = Vec::new();
-        for forward in &options.forwards {
-            forwards.push((forward.bind().await?, forward.target.clone()));
-        }
-
-        let mut tasks = JoinSet::new();
+        let ports = Ports::bind(&options).await?;
         let servers = options.dial.invitation.hosts().map(ToString::to_string).collect();
         let transport = options.dial.transport.clone();
         let live = Arc::new(Live::of_client(options.show_names, options.dial.paths.clone()));
@@ -237,44 +213,16 @@ impl Client {
         })?;
         bound();
         let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
-        tasks.spawn(keeping);
         let shared = Arc::new(Shared {
             uplink: uplink.clone(),
             credentials: options.credentials,
             answers: Arc::new(Answers::new(options.early_answers)),
             tun: OnceLock::new(),
         });
-        let mut addresses = Addresses::default();
-        if let Some(listener) = socks5 {
-            addresses.socks5 = Some(listener.address);
-            tasks.spawn(listener.serve(shared.clone(), socks5::serve));
-        }
-        if let Some(listener) = http {
-            addresses.http = Some(listener.address);
-            tasks.spawn(listener.serve(shared.clone(), http::serve));
-        }
-        for (listener, target) in forwards {
-            addresses.forwards.push(listener.address);
-            say(format_args!("forwarding {} to {target}", listener.address));
-            let target: Arc<Target> = Arc::new(target);
-            tasks.spawn(listener.serve(shared.clone(), move |tcp, place, shared| {
-                forward::serve(tcp, place, shared, target.clone())
-            }));
-        }
         let statistics = admin::Statistics::new(shared.clone(), servers);
-        if let Some(listener) = admin {
-            addresses.admin = Some(listener.address);
-            tasks.spawn(listener.serve(statistics.clone(), admin::Statistics::serve));
-        }
-        for (what, address) in [
-            ("SOCKS5 proxy", addresses.socks5),
-            ("HTTP proxy", addresses.http),
-            ("statistics", addresses.admin),
-        ] {
-            if let Some(address) = address {
-                say(format_args!("{what} on {address}"));
-            }
-        }
+        let mut tasks = JoinSet::new();
+        tasks.spawn(keeping);
+        let addresses = ports.serve(&mut tasks, &shared, &statistics);
         Ok(Self { tasks, addresses, uplink, feed: statistics.feed(), shared, transport })
     }
 
@@ -294,25 +242,6 @@ impl Client {
             ),
         }
     }
-}
-
-/// Binds a proxy's listener; without a password only on loopback, since otherwise everybody near
-/// could use the server.
-async fn bind_proxy(
-    address: Option<SocketAddr>,
-    what: &str,
-    option: &str,
-    options: &ClientOptions,
-) -> Result<Option<Listener>, Failure> {
-    let Some(address) = address else { return Ok(None) };
-    if !address.ip().is_loopback() && options.credentials.is_none() {
-        return Err(Failure::usage(
-            format!("refusing to offer {what} on {address}"),
-            "everybody who reaches that address could use it",
-            format!("Add --proxy-auth-file FILE, or use {option} 127.0.0.1:{}", address.port()),
-        ));
-    }
-    Listener::bind(address, what, option).await.map(Some)
 }
 
 #[cfg(test)]
