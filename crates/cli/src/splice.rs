@@ -308,18 +308,7 @@ where
             passed
         };
         tokio::select! {
-            result = both(from_one, from_other, silence(LAST_WORDS, progress)) => match result {
-                Ok(()) => (Ended::Complete, false),
-                Err((Direction::Forth, Fault::Reading(error)) | (Direction::Back, Fault::Writing(error))) => {
-                    (Ended::Broken(error), true)
-                }
-                Err((_, Fault::Reading(error) | Fault::Writing(error))) => (Ended::Broken(error), false),
-                // As long as the other side takes nothing, what it has not taken yet says nothing.
-                Err((Direction::Forth, Fault::Left)) => {
-                    (Ended::Broken(io::ErrorKind::ConnectionReset.into()), false)
-                }
-                Err((Direction::Back, Fault::Left)) => (Ended::Broken(io::ErrorKind::TimedOut.into()), true),
-            },
+            result = both(from_one, from_other, silence(LAST_WORDS, progress)) => outcome(result),
             () = silence(patience.idle, progress) => (Ended::Idle, false),
         }
     };
@@ -345,6 +334,20 @@ enum Fault {
     Writing(io::Error),
     /// Nothing of what was left has been taken for long, nor said.
     Left,
+}
+
+/// What becomes of both sides, and whether it was the first that broke.
+fn outcome(result: Result<(), (Direction, Fault)>) -> (Ended, bool) {
+    match result {
+        Ok(()) => (Ended::Complete, false),
+        Err((Direction::Forth, Fault::Reading(error)) | (Direction::Back, Fault::Writing(error))) => {
+            (Ended::Broken(error), true)
+        }
+        Err((_, Fault::Reading(error) | Fault::Writing(error))) => (Ended::Broken(error), false),
+        // As long as the other side takes nothing, what it has not taken yet says nothing.
+        Err((Direction::Forth, Fault::Left)) => (Ended::Broken(io::ErrorKind::ConnectionReset.into()), false),
+        Err((Direction::Back, Fault::Left)) => (Ended::Broken(io::ErrorKind::TimedOut.into()), true),
+    }
 }
 
 /// Waits for both directions, and tells which of them failed first. One that ends because nothing
