@@ -160,7 +160,7 @@ impl Server {
         let mut last = None;
         loop {
             let stopping = requests.is_closed();
-            tokio::select! {
+            let ends = tokio::select! {
                 accepted = std::future::poll_fn(|cx| poll_accept(&mut h3, cx)), if !over => match accepted {
                     Ok(Some(resolver)) => {
                         let accepted = accepting.take().expect("a stream was accepted");
@@ -168,27 +168,28 @@ impl Server {
                         let serving = serve_request(resolver, accepted, service.clone(), books.clone());
                         // A large future, which a task would be moved into several times.
                         requests.spawn(Box::pin(serving));
+                        false
                     }
                     Ok(None) => {
-                        requests.close();
                         over = true;
-                        accept_no_more(&mut h3, &accepting, last, &books).await?;
+                        true
                     }
                     Err(error) if error.is_h3_no_error() => return Ok(()),
                     Err(error) => return Err(error),
                 },
                 () = requests.wait(), if stopping => return Ok(()),
-                () = &mut stop, if !stopping => {
-                    requests.close();
-                    accept_no_more(&mut h3, &accepting, last, &books).await?;
-                }
+                () = &mut stop, if !stopping => true,
                 () = &mut idle, if !stopping => match self.idle_for(&requests, &books) {
-                    Some(left) => idle.as_mut().reset(after(left)),
-                    None => {
-                        requests.close();
-                        accept_no_more(&mut h3, &accepting, last, &books).await?;
+                    Some(left) => {
+                        idle.as_mut().reset(after(left));
+                        false
                     }
+                    None => true,
                 },
+            };
+            if ends {
+                requests.close();
+                accept_no_more(&mut h3, &accepting, last, &books).await?;
             }
         }
     }
