@@ -35,24 +35,7 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
         return drain::order(args.socket, args.drain_time).await;
     }
     descriptors::raise_for_connections();
-    let quic_lb = quic_lb(&args)?;
-    let transport = args.sending.choice(args.recovery);
-    let options = ServerOptions {
-        listen: args.listen,
-        workers: Some(workers(args.workers)),
-        advertise: args.advertise,
-        state: state_dir(args.state)?,
-        policy: DestinationPolicy::new(args.allow_private),
-        dns: args.dns,
-        limits: Limits {
-            clients: args.max_clients as usize,
-            streams: args.max_streams as usize,
-            ..Limits::default()
-        },
-        quic_lb,
-        show_names: !args.hide_names,
-        transport,
-    };
+    let options = options(&args)?;
     let statistics = admin::bind(args.admin).await?;
     let server = ProxyServer::bind_on(&options, handed_over()?)?;
     let (endpoint, accounts) = (server.endpoint().clone(), server.accounts());
@@ -60,17 +43,7 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
         say(format_args!("listening on UDP {address}; clients use the invitation on stdout"));
     }
     #[cfg(all(feature = "tunnel", target_os = "linux"))]
-    let machine = match args.tunnel {
-        true => Some(offer_tunnels(&server, &args.tunnel_pool).await?),
-        false if !args.tunnel_pool.is_empty() => {
-            let reason = "nothing says that tunnels are offered";
-            return Err(Failure::usage("cannot use the pool of addresses", reason, "Say --tunnel, too"));
-        }
-        false => {
-            let _ = tokio::task::spawn_blocking(Machine::tidy).await;
-            None
-        }
-    };
+    let machine = tunnels(&server, &args).await?;
     let shown = server.statistics();
     let ending = drain::Ending::new(server.drainer(), drain_time(args.drain_time));
     let order = ending.order();
@@ -98,6 +71,39 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
     let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
     accounts.close().await;
     Ok(())
+}
+
+fn options(args: &ServerArgs) -> Result<ServerOptions, Failure> {
+    Ok(ServerOptions {
+        listen: args.listen,
+        workers: Some(workers(args.workers)),
+        advertise: args.advertise.clone(),
+        quic_lb: quic_lb(args)?,
+        state: state_dir(args.state.clone())?,
+        policy: DestinationPolicy::new(args.allow_private),
+        dns: args.dns.clone(),
+        limits: Limits {
+            clients: args.max_clients as usize,
+            streams: args.max_streams as usize,
+            ..Limits::default()
+        },
+        show_names: !args.hide_names,
+        transport: args.sending.choice(args.recovery),
+    })
+}
+
+/// Offers tunnels if that is wanted. If not, what a server that was killed has left behind is taken away.
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+async fn tunnels(server: &ProxyServer, args: &ServerArgs) -> Result<Option<Machine>, Failure> {
+    if args.tunnel {
+        return offer_tunnels(server, &args.tunnel_pool).await.map(Some);
+    }
+    if !args.tunnel_pool.is_empty() {
+        let reason = "nothing says that tunnels are offered";
+        return Err(Failure::usage("cannot use the pool of addresses", reason, "Say --tunnel, too"));
+    }
+    let _ = tokio::task::spawn_blocking(Machine::tidy).await;
+    Ok(None)
 }
 
 /// Makes the TUN device; what is returned undoes that when it is dropped.
