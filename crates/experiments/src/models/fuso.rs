@@ -1,12 +1,12 @@
 //! FUSO's timeout models (sections II-B and IV): one-way independent loss, early retransmit, lost
 //! windows neglected.
 //!
-//! | paper   | key                                                     |
-//! |---------|---------------------------------------------------------|
-//! | p       | `loss`                                                  |
-//! | x       | segments: from `bytes`, or `bytes_up_to` divided by MSS |
-//! | n_p     | `paths`, one of them lossy                              |
-//! | n_s     | `subflows`                                              |
+//! | paper   | key                                |
+//! |---------|------------------------------------|
+//! | p       | `loss`                             |
+//! | x       | segments: `bytes` divided by MSS   |
+//! | n_p     | `paths`, one of them lossy         |
+//! | n_s     | `subflows`                         |
 //!
 //! A sum of probabilities is cut at 1 (section 1.4 of our notes on the paper; it can exceed 1).
 

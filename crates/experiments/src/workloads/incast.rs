@@ -1,8 +1,8 @@
 //! Many answers to one host at once (FUSO section VI-B.3): `senders` answers of `bytes` from the
-//! hosts of `from` to the first host of `to`, on connections of their own or, with `long_lived`, on
-//! ones that were warmed up by `warm_bytes`; `rounds` times, `apart_ms` apart. Their requests leave
-//! one host one after the other, over `spread_us` (0) from the first to the last, so the answers
-//! begin one after the other too.
+//! hosts of `from` to the first host of `to`, on connections of their own or, with `warm_bytes`, on
+//! long-lived ones, which so many bytes have warmed up; `rounds` times, `apart_ms` apart. Their
+//! requests leave one host one after the other, over `spread_us` (0) from the first to the last, so
+//! the answers begin one after the other too.
 
 use netsim::fabric::{
     HostId,
