@@ -77,11 +77,6 @@ impl RepairYield {
         self.in_vain = self.episodes >= ENOUGH && self.mended < bound * self.episodes;
     }
 
-    /// Whether repair mends next to nothing.
-    pub fn is_in_vain(&self) -> bool {
-        self.in_vain
-    }
-
     /// Repair is wanted: whether it is to be left out, as it is in vain and this is no trial.
     pub fn leaves_out(&mut self) -> bool {
         if !self.in_vain {
@@ -117,9 +112,9 @@ mod tests {
     fn what_mends_nothing_is_left_out_but_for_trials() {
         let mut watched = RepairYield::default();
         episodes(&mut watched, 0, 20, 3, 0);
-        assert!(!watched.is_in_vain() && !watched.leaves_out());
+        assert!(!watched.in_vain && !watched.leaves_out());
         episodes(&mut watched, 20, 10, 3, 0);
-        assert!(watched.is_in_vain());
+        assert!(watched.in_vain);
         let sent = (0..320).filter(|_| !watched.leaves_out()).count();
         assert_eq!(sent, 20);
     }
@@ -129,7 +124,7 @@ mod tests {
         for (lost, mended) in [(1, 1), (4, 2), (3, 1)] {
             let mut watched = RepairYield::default();
             episodes(&mut watched, 0, 1_000, lost, mended);
-            assert!(!watched.is_in_vain(), "{mended} of {lost}");
+            assert!(!watched.in_vain, "{mended} of {lost}");
         }
     }
 
@@ -149,18 +144,18 @@ mod tests {
         let mut watched = RepairYield::default();
         episodes(&mut watched, 0, 1, 10_000, 0);
         episodes(&mut watched, 1, 30, 1, 1);
-        assert!(!watched.is_in_vain());
+        assert!(!watched.in_vain);
     }
 
     #[test]
     fn what_mends_again_is_sent_again() {
         let mut watched = RepairYield::default();
         episodes(&mut watched, 0, 500, 1, 0);
-        assert!(watched.is_in_vain());
+        assert!(watched.in_vain);
         episodes(&mut watched, 500, 30, 1, 1);
-        assert!(watched.is_in_vain(), "it may be better because repair is left out");
+        assert!(watched.in_vain, "it may be better because repair is left out");
         episodes(&mut watched, 530, 30, 1, 1);
-        assert!(!watched.is_in_vain());
+        assert!(!watched.in_vain);
     }
 
     #[test]

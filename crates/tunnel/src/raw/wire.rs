@@ -10,9 +10,8 @@
 //! Context id, flow and sequence are variable-length integers (RFC 9000 section 16). Flows are
 //! numbered by whoever sends them, from 0 and never twice, and the packets of a flow from 0.
 
-/// Bytes that at most come before a packet or a combination.
-pub const MOST_OVERHEAD: usize = 1 + 8 + 8 + 2 + fec::PREFIX;
-/// The same while there are less than a billion flows and packets of a flow.
+/// Bytes that at most come before a packet or a combination, while there are less than a billion
+/// flows and packets of a flow.
 pub const USUAL_OVERHEAD: usize = 1 + 4 + 4 + 2 + fec::PREFIX;
 
 const PACKET: u64 = 0;
