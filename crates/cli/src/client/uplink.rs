@@ -209,17 +209,47 @@ async fn keep(
     }
 }
 
-/// Writes down what the connection did, and hands it out no more. Whoever adds that to what there is
-/// sees either both or none.
-fn end_session(
+/// What whoever keeps a connection tells those who use it.
+struct Marks {
+    /// It was given up because its server did not answer.
+    left: watch::Sender<bool>,
+    /// The server has been heard of lately.
+    fresh: watch::Sender<bool>,
+}
+
+/// Writes down that this is the present connection, and hands it out.
+fn begin_session(
     connection: &Connection,
+    host: &Target,
     reconnects: u64,
     publish: &watch::Sender<Option<Session>>,
-    live: &Live,
-) {
+    live: &Arc<Live>,
+) -> (Session, Marks) {
+    let marks = Marks { left: watch::Sender::new(false), fresh: watch::Sender::new(true) };
+    let hub = Arc::new(Hub::new(connection.clone()));
+    let session = Session {
+        connection: connection.clone(),
+        hub: hub.clone(),
+        host: host.clone(),
+        reconnects,
+        live: live.clone(),
+        saved: Arc::new(Mutex::new(Saved::new(Instant::now()))),
+        left: marks.left.subscribe(),
+        fresh: marks.fresh.subscribe(),
+    };
+    live.past().present = Some(connection.clone());
+    publish.send_replace(Some(session.clone()));
+    tokio::spawn(async move { hub.run().await });
+    (session, marks)
+}
+
+/// Writes down what the connection did, and hands it out no more. Whoever adds that to what there is
+/// sees either both or none.
+fn end_session(session: &Session, publish: &watch::Sender<Option<Session>>) {
+    let Session { connection, live, reconnects, .. } = session;
     let mut past = live.past();
     let names = live.path_names().clone();
-    past.left.push(Left { connection: connection.clone(), number: reconnects, names });
+    past.left.push(Left { connection: connection.clone(), number: *reconnects, names });
     past.settle();
     past.present = None;
     publish.send_replace(None);
@@ -244,22 +274,7 @@ async fn use_until_it_ends(
 ) -> Next {
     let Dialled { connection, first_path, host, server, control: (goodbye, mut words) } = dialled;
     let several = !options.invitation.also.is_empty();
-    let hub = Arc::new(Hub::new(connection.clone()));
-    let left = watch::Sender::new(false);
-    let fresh = watch::Sender::new(true);
-    let session = Session {
-        connection: connection.clone(),
-        hub: hub.clone(),
-        host: host.clone(),
-        reconnects,
-        live: live.clone(),
-        saved: Arc::new(Mutex::new(Saved::new(Instant::now()))),
-        left: left.subscribe(),
-        fresh: fresh.subscribe(),
-    };
-    live.past().present = Some(connection.clone());
-    publish.send_replace(Some(session.clone()));
-    tokio::spawn(async move { hub.run().await });
+    let (session, marks) = begin_session(&connection, &host, reconnects, publish, live);
     let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
     let (silence, mut silent) = watch::channel(false);
     let (balanced, also) = (notice.subscribe(), notice.subscribe());
@@ -271,7 +286,7 @@ async fn use_until_it_ends(
             }
             () = heed(&mut words, &notice) => connection.closed().await,
             () = observe(&connection, balanced, &silence) => connection.closed().await,
-            () = keep_count(&connection, also, &fresh) => connection.closed().await,
+            () = keep_count(&connection, also, &marks.fresh) => connection.closed().await,
         }
     };
     let mut keeping = std::pin::pin!(keeping);
@@ -279,7 +294,7 @@ async fn use_until_it_ends(
     loop {
         tokio::select! {
             error = &mut keeping => {
-                end_session(&connection, reconnects, publish, live);
+                end_session(&session, publish);
                 return Next::Lost(error);
             }
             to = async { moving.as_mut().expect("there is one").1.as_mut().await }, if moving.is_some() => {
@@ -290,8 +305,8 @@ async fn use_until_it_ends(
                     to.connection.close(CloseCode::Done.into(), b"");
                     continue;
                 }
-                end_session(&connection, reconnects, publish, live);
-                left.send_replace(why == Why::Silent);
+                end_session(&session, publish);
+                marks.left.send_replace(why == Why::Silent);
                 drop(session);
                 return Next::Moved { to: Box::new(to), from: Old { connection: connection.clone(), _goodbye: goodbye }, why };
             }
