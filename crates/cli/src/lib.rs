@@ -52,6 +52,7 @@ mod socket_options;
 pub mod splice;
 mod status;
 pub mod target;
+mod task;
 pub mod token;
 pub mod transfer;
 pub mod transport;

@@ -24,6 +24,7 @@ use crate::{
     invitation::Invitation,
     protocol::{ALPN, Hello, MAX_MESSAGE, Reply, Status, read_frame, write_frame},
     target::Target,
+    task::came_to,
     token::Service,
     transport::{Choice, Retry, explain},
 };
@@ -207,8 +208,7 @@ async fn race(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
         let hesitation = pause(if next_is_good { HOST_STAGGER } else { LAST_RESORT });
         tokio::select! {
             Some(finished) = attempts.join_next() => {
-                let (host, reached) =
-                    finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+                let (host, reached) = came_to(finished);
                 let entered = match reached {
                     Ok(reached) => enter_soon(options, host.clone(), reached).await,
                     Err(failed) => Err(failed),
@@ -294,14 +294,13 @@ where
             }
         };
         tokio::select! {
-            Some(finished) = attempts.join_next() => match finished {
-                Ok(Ok(answered)) => return Ok(answered),
-                Ok(Err(failed)) if failed.1 == Retry::Unproven => {
+            Some(finished) = attempts.join_next() => match came_to(finished) {
+                Ok(answered) => return Ok(answered),
+                Err(failed) if failed.1 == Retry::Unproven => {
                     _ = unproven.get_or_insert_with(|| (failed, Instant::now() + OTHERS));
                 }
-                Ok(Err((failure, retry))) if !retry.is_worth_it(false) => return Err((failure, retry)),
-                Ok(Err(failed)) => last = Some(failed),
-                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+                Err((failure, retry)) if !retry.is_worth_it(false) => return Err((failure, retry)),
+                Err(failed) => last = Some(failed),
             },
             () = pause(stagger), if waiting.len() > 0 => {}
             () = too_late => {

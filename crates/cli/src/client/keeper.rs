@@ -15,6 +15,7 @@ use crate::{
     console::{mention, say},
     interfaces::{PathSpec, WantedPath, hindrance, local_addresses, usable_paths},
     status::{EventKind, Live, Silences},
+    task::came_to,
 };
 
 /// How often the machine's interfaces are looked at.
@@ -65,10 +66,7 @@ pub(crate) async fn keep_paths(
                 }
             }
             id = keeper.silences.overdue() => keeper.tell_of_silence(id),
-            Some(added) = keeper.adding.join_next() => match added {
-                Ok(added) => keeper.added(added),
-                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-            },
+            Some(added) = keeper.adding.join_next() => keeper.added(came_to(added)),
             event = events.next() => match event {
                 Some(update) => keeper.tell(&update),
                 None => return,

@@ -18,6 +18,7 @@ use crate::{
     console::say,
     failure::{Failure, directory_reason, io_reason},
     long_work::LongWork,
+    task::came_to,
 };
 
 /// What an end in the midst leaves.
@@ -45,8 +46,7 @@ async fn run_until_interrupted(args: RunArgs) -> Result<u8, Failure> {
             (work.await, Some(ending))
         }
     };
-    let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-    match (done, ending) {
+    match (came_to(done), ending) {
         (Err(_), Some(ending)) => {
             say(format_args!("stopped. {KEPT}."));
             Ok(ending.exit_code())

@@ -23,6 +23,7 @@ use crate::{
     failure::{Failure, io_reason},
     lab_call, lab_relay,
     long_work::LongWork,
+    task::came_to,
 };
 
 /// Returns the exit code: of `exec` that of its command.
@@ -244,8 +245,7 @@ async fn until_interrupted<T: Send + 'static>(
             }
         }
     };
-    let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-    result.map_err(|error| match (error, ending) {
+    came_to(result).map_err(|error| match (error, ending) {
         (LabError::Interrupted, Some(ending)) => {
             let next = "Start it again; a smaller --count takes less time";
             Failure::stopped("stopped the lab", "what it had made is removed", next, ending.exit_code())

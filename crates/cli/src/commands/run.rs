@@ -16,6 +16,7 @@ use crate::{
     client::{Client, ClientOptions},
     console, descriptors,
     failure::{Failure, io_reason},
+    task::came_to,
     tun::{Carriage, Carrier, Opened, Options, Parent, RawOptions, chance_name, inside, open},
 };
 
@@ -56,8 +57,8 @@ async fn carry(
     command: &Running,
 ) -> Result<Option<ExitStatus>, Failure> {
     // Its process answers at once, or ends.
-    let taken = tokio::task::spawn_blocking(move || parent.take_ends().map(|ends| (parent, ends))).await;
-    let (parent, ends) = taken.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    let taken = tokio::task::spawn_blocking(move || parent.take_ends().map(|ends| (parent, ends)));
+    let (parent, ends) = came_to(taken.await)?;
     let client = tokio::select! {
         client = Client::start(options) => client?,
         _ = signals.next() => return Ok(None),

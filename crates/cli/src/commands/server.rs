@@ -27,6 +27,7 @@ use crate::{
 use crate::{
     failure::io_reason,
     server::{Machine, Pool, Tunnels},
+    task::came_to,
 };
 
 pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure> {
@@ -110,8 +111,7 @@ async fn tunnels(server: &ProxyServer, args: &ServerArgs) -> Result<Option<Machi
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 async fn offer_tunnels(server: &ProxyServer, networks: &[ipnet::IpNet]) -> Result<Machine, Failure> {
     let pool = Pool::of(networks)?;
-    let changed = tokio::task::spawn_blocking(move || Machine::change(&pool)).await;
-    let (machine, device) = changed.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    let (machine, device) = came_to(tokio::task::spawn_blocking(move || Machine::change(&pool)).await)?;
     let tunnels = Tunnels::new(device, &pool).map_err(|error| {
         let next = "Please report this with the output of -vv";
         Failure::new("cannot use the TUN device", io_reason(&error), next)

@@ -1,5 +1,7 @@
 //! `mendpath tunnel`.
 
+use tokio::task::spawn_blocking;
+
 use super::{
     Signals, client, client_options,
     service::{self, Reloading},
@@ -12,6 +14,7 @@ use crate::{
     descriptors,
     failure::Failure,
     interfaces::interface_exists,
+    task::came_to,
     tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, remove_kill_switch},
 };
 
@@ -58,9 +61,7 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     };
     plan.given = opened.as_ref().map(Opened::given);
     let told = describe(&plan);
-    let changed = tokio::task::spawn_blocking(move || Machine::change(plan)).await;
-    let (mut machine, ends) =
-        changed.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    let (mut machine, ends) = came_to(spawn_blocking(move || Machine::change(plan)).await)?;
     let carrying = Carrier::start(client.shared.clone(), ends, options_of_carrier, opened)?;
     let carrying = tokio::spawn(carrying);
     let (uplink, settings) = (client.uplink.clone(), client.settings());

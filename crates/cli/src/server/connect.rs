@@ -21,6 +21,7 @@ use crate::{
     splice::{Patience, splice_tcp},
     status::{Outcome, Protocol, Timed},
     target::{Host, Target},
+    task::came_to,
 };
 
 /// Addresses of a name that are tried; more are ignored.
@@ -126,10 +127,9 @@ async fn first_of<R: Send + 'static>(
         }
         let more_wait = waiting.peek().is_some();
         tokio::select! {
-            Some(finished) = attempts.join_next() => match finished {
-                Ok((Ok(tcp), room)) => return Ok((tcp, room)),
-                Ok((Err(error), room)) => (free, last) = (Some(room), error),
-                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+            Some(finished) = attempts.join_next() => match came_to(finished) {
+                (Ok(tcp), room) => return Ok((tcp, room)),
+                (Err(error), room) => (free, last) = (Some(room), error),
             },
             () = pause(STAGGER), if more_wait => {}
         }

@@ -10,6 +10,8 @@ use std::{
 use tempfile::{Builder, PathPersistError, TempPath};
 use tokio::io::AsyncWriteExt as _;
 
+use crate::task::came_to;
+
 /// Random characters of a temporary name, so that nobody can guess it.
 const RANDOM: usize = 16;
 
@@ -52,7 +54,7 @@ impl Part {
             true => path.persist(&name).map_err(keep).inspect(|()| sync(&name)),
             false => publish_new(path, &name, TempPath::persist_noclobber).inspect(|()| sync(&name)),
         });
-        published.await.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
+        came_to(published.await)
     }
 }
 
