@@ -249,12 +249,7 @@ async fn streams_of_the_protocol_itself_stay_open() {
                 true => critical.reset(code(Code::H3_NO_ERROR)).unwrap(),
                 false => critical.finish().unwrap(),
             }
-            let end = client.closed().await;
-            let told = code(Code::H3_CLOSED_CRITICAL_STREAM);
-            assert!(
-                matches!(end, ConnectionError::ApplicationClosed { code, .. } if code == told),
-                "{first:?}: {end:?}"
-            );
+            assert_eq!(closed_with(&client).await, code(Code::H3_CLOSED_CRITICAL_STREAM), "{first:?}");
         }
     })
     .await;
@@ -461,10 +456,7 @@ async fn rapid_resets_end_the_connection() {
             made += 1;
         }
         assert!(made > 50, "{made}");
-        let ConnectionError::ApplicationClosed { code: told, .. } = client.closed().await else {
-            panic!("the server does not say why");
-        };
-        assert_eq!(told, code(Code::H3_EXCESSIVE_LOAD));
+        assert_eq!(closed_with(&client).await, code(Code::H3_EXCESSIVE_LOAD));
         assert!(serving.await.unwrap().is_err());
     })
     .await;
@@ -503,10 +495,7 @@ async fn a_connection_without_requests_is_closed() {
         let mut limits = Limits::default();
         limits.idle = SOON;
         let client = against(&pair, limits).await;
-        let ConnectionError::ApplicationClosed { code: told, .. } = client.closed().await else {
-            panic!("the server does not say why");
-        };
-        assert_eq!(told, code(Code::H3_NO_ERROR));
+        assert_eq!(closed_with(&client).await, code(Code::H3_NO_ERROR));
     })
     .await;
 }
