@@ -128,6 +128,13 @@ pub(crate) fn post(path: &str) -> http::Request<()> {
     http::Request::post(format!("https://localhost{path}")).body(()).unwrap()
 }
 
+/// Sends a request that has no body.
+pub(crate) async fn ask(requests: &mut Requests, request: http::Request<()>) -> Asked {
+    let mut stream = requests.send_request(request).await.unwrap();
+    stream.finish().await.unwrap();
+    stream
+}
+
 /// Bytes that show when they are out of place.
 pub(crate) fn pattern(length: usize) -> Bytes {
     (0..length as u64).map(|offset| (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Full};
 use mendpath_h3::{Body, Connection, Interim, Server};
 use tower::service_fn;
 
-use crate::common::{Pair, get, pattern, read_response, requests, watchdog};
+use crate::common::{Pair, ask, get, pattern, read_response, requests, watchdog};
 
 /// QPACK's static table without the fields of requests and responses themselves (RFC 9204 appendix A).
 #[rustfmt::skip]
@@ -152,8 +152,7 @@ async fn fields_of_every_kind_are_read_as_they_were_said() {
         let serving = tokio::spawn(async move { Server::default().serve(server, service, pending()).await });
         let mut requests = requests(client).await;
         for (at, answer) in answers.iter().enumerate() {
-            let mut stream = requests.send_request(get(&format!("/{at}"))).await.unwrap();
-            stream.finish().await.unwrap();
+            let mut stream = ask(&mut requests, get(&format!("/{at}"))).await;
             let hint = stream.recv_response().await.unwrap();
             assert_eq!((hint.status(), hint.headers()), (StatusCode::EARLY_HINTS, &hints()));
             let response = stream.recv_response().await.unwrap();
@@ -192,8 +191,7 @@ async fn fields_are_as_large_as_the_client_takes() {
         tokio::spawn(async move { driver.wait_idle().await });
         // With the first answer the server has seen what the client takes.
         for length in [0, MOST - REST, MOST - REST + 1, 20_000, MOST - REST] {
-            let mut stream = requests.send_request(get(&format!("/{length}"))).await.unwrap();
-            stream.finish().await.unwrap();
+            let mut stream = ask(&mut requests, get(&format!("/{length}"))).await;
             let received = stream.recv_response().await;
             if length <= MOST - REST {
                 assert_eq!(received.unwrap().headers()["name"].len(), length);

@@ -11,7 +11,7 @@ use mendpath_h3::{Body, BodyError, Limits, Server};
 use tokio::sync::Semaphore;
 use tower::service_fn;
 
-use crate::common::{Pair, Way, get, post, requests, watchdog};
+use crate::common::{Pair, Way, ask, get, post, requests, watchdog};
 
 /// Soon enough for a test, whatever the machine does meanwhile.
 const SOON: Duration = Duration::from_millis(50);
@@ -70,8 +70,7 @@ async fn send_for_ever(mut send: SendStream) {
 /// Whether the server still answers on this connection.
 async fn answers(connection: Connection) {
     let mut requests = requests(connection).await;
-    let mut stream = requests.send_request(get("/")).await.unwrap();
-    stream.finish().await.unwrap();
+    let mut stream = ask(&mut requests, get("/")).await;
     assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
 }
 
@@ -193,8 +192,7 @@ async fn a_response_that_ends_within_a_frame_ends_the_connection() {
         for later in [false, true] {
             let (client, server) = pair.connect().await;
             let mut requests = requests(client).await;
-            let mut stream = requests.send_request(get("/")).await.unwrap();
-            stream.finish().await.unwrap();
+            let mut stream = ask(&mut requests, get("/")).await;
             let (mut send, _recv) = server.accept_bi().await.unwrap();
             send.write_all(&[OK, HALF].concat()).await.unwrap();
             if !later {
@@ -353,8 +351,7 @@ async fn malformed_requests_are_reset() {
                 "{name}: {value}: {error:?}"
             );
         }
-        let mut stream = requests.send_request(get("/")).await.unwrap();
-        stream.finish().await.unwrap();
+        let mut stream = ask(&mut requests, get("/")).await;
         assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK, "others are served");
     })
     .await;
@@ -375,8 +372,7 @@ async fn a_response_that_is_not_read_is_given_up() {
         });
         tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
         let mut requests = requests(client).await;
-        let mut stream = requests.send_request(get("/")).await.unwrap();
-        stream.finish().await.unwrap();
+        let mut stream = ask(&mut requests, get("/")).await;
         dropped.acquire().await.unwrap().forget();
         let error = async {
             stream.recv_response().await?;
@@ -548,8 +544,7 @@ async fn a_connection_is_not_idle_while_a_request_is_under_way() {
         tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
         let mut requests = requests(client.clone()).await;
         for _ in 0..2 {
-            let mut stream = requests.send_request(get("/")).await.unwrap();
-            stream.finish().await.unwrap();
+            let mut stream = ask(&mut requests, get("/")).await;
             let closed = tokio::time::timeout(SOON * 12, client.closed()).await;
             assert!(closed.is_err(), "{closed:?}");
             go_on.add_permits(1);
@@ -568,8 +563,7 @@ async fn fields_up_to_the_limit_are_taken() {
         let mut requests = requests(client).await;
         let mut request = get("/");
         request.headers_mut().insert("large", HeaderValue::from_bytes(&[b'x'; 15_000]).unwrap());
-        let mut stream = requests.send_request(request).await.unwrap();
-        stream.finish().await.unwrap();
+        let mut stream = ask(&mut requests, request).await;
         assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
     })
     .await;

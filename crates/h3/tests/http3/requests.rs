@@ -5,7 +5,7 @@ use h3::error::{Code, StreamError};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tokio::{sync::oneshot, task::JoinSet};
 
-use crate::common::{Answering, Pair, get, pattern, post, read_request, read_response, watchdog};
+use crate::common::{Answering, Pair, ask, get, pattern, post, read_request, read_response, watchdog};
 
 fn ok() -> Response<()> {
     Response::new(())
@@ -31,8 +31,7 @@ async fn a_request_and_its_response() {
             // The client closes once it has read.
             accepted.accept().await.map(|request| request.is_some())
         });
-        let mut stream = requests.send_request(get("/page?x=1")).await.unwrap();
-        stream.finish().await.unwrap();
+        let mut stream = ask(&mut requests, get("/page?x=1")).await;
         assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
         assert_eq!(read_response(&mut stream).await, b"hello");
         drop((stream, requests));
@@ -143,8 +142,7 @@ async fn a_response_that_is_given_up_does_not_look_whole() {
             stream.send_data(Bytes::from_static(b"the beginning")).await.unwrap();
         };
         let client = async {
-            let mut stream = requests.send_request(get("/")).await.unwrap();
-            stream.finish().await.unwrap();
+            let mut stream = ask(&mut requests, get("/")).await;
             let error = loop {
                 match stream.recv_response().await {
                     Ok(_) => match stream.recv_data().await {
@@ -235,8 +233,7 @@ async fn many_requests_at_a_time() {
             let mut requests = requests.clone();
             asked.spawn(async move {
                 let path = format!("/{index}");
-                let mut stream = requests.send_request(get(&path)).await.unwrap();
-                stream.finish().await.unwrap();
+                let mut stream = ask(&mut requests, get(&path)).await;
                 stream.recv_response().await.unwrap();
                 assert_eq!(read_response(&mut stream).await, path.as_bytes());
             });
@@ -264,8 +261,7 @@ async fn goaway_lets_requests_end_and_takes_no_more() {
             drop(stream);
             while let Ok(Some(_)) = accepted.accept().await {}
         });
-        let mut stream = requests.send_request(get("/")).await.unwrap();
-        stream.finish().await.unwrap();
+        let mut stream = ask(&mut requests, get("/")).await;
         assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
         assert!(read_response(&mut stream).await.is_empty());
         told.await.unwrap();

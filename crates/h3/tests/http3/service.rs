@@ -11,7 +11,7 @@ use mendpath_h3::{Body, Interim, Limits, Server};
 use tokio::sync::oneshot;
 use tower::service_fn;
 
-use crate::common::{Pair, get, pattern, post, read_response, requests, watchdog};
+use crate::common::{Pair, ask, get, pattern, post, read_response, requests, watchdog};
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
@@ -83,11 +83,9 @@ async fn a_service_that_fails_is_answered_for() {
         });
         let serving = tokio::spawn(async move { Server::default().serve(server, fail, pending()).await });
         let mut requests = requests(client).await;
-        let mut panics = requests.send_request(get("/panic")).await.unwrap();
-        panics.finish().await.unwrap();
+        let mut panics = ask(&mut requests, get("/panic")).await;
         assert!(panics.recv_response().await.is_err());
-        let mut fails = requests.send_request(get("/")).await.unwrap();
-        fails.finish().await.unwrap();
+        let mut fails = ask(&mut requests, get("/")).await;
         assert_eq!(fails.recv_response().await.unwrap().status(), StatusCode::INTERNAL_SERVER_ERROR);
         drop((panics, fails, requests));
         serving.await.unwrap().unwrap();
@@ -114,8 +112,7 @@ async fn interim_responses_are_refused_when_they_are_too_late() {
         });
         let serving = tokio::spawn(async move { Server::default().serve(server, hint, pending()).await });
         let mut requests = requests(client).await;
-        let mut stream = requests.send_request(get("/")).await.unwrap();
-        stream.finish().await.unwrap();
+        let mut stream = ask(&mut requests, get("/")).await;
         assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::EARLY_HINTS);
         assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
         let interim = kept.recv().await.unwrap();
@@ -139,8 +136,7 @@ async fn there_may_be_no_limits() {
             tokio::spawn(async move { Server::new(limits).serve(server, service_fn(echo), pending()).await });
         let mut requests = requests(client).await;
         let mut slow = requests.send_request(post("/")).await.unwrap();
-        let mut quick = requests.send_request(get("/")).await.unwrap();
-        quick.finish().await.unwrap();
+        let mut quick = ask(&mut requests, get("/")).await;
         assert_eq!(quick.recv_response().await.unwrap().status(), StatusCode::OK);
         // The service has waited for some of it by now.
         slow.send_data(pattern(100)).await.unwrap();
@@ -176,8 +172,7 @@ async fn a_stop_waits_for_what_is_under_way() {
                 async move { Server::default().serve(server, slow, async { _ = stopped.await }).await },
             );
         let mut requests = requests(client).await;
-        let mut stream = requests.send_request(get("/")).await.unwrap();
-        stream.finish().await.unwrap();
+        let mut stream = ask(&mut requests, get("/")).await;
         begun.await.unwrap();
         stop.send(()).unwrap();
         go_on.send(()).unwrap();
@@ -346,8 +341,7 @@ async fn nobody_waits_for_a_service_that_nobody_wants() {
         });
         tokio::spawn(async move { Server::default().serve(server, service, pending()).await });
         let mut requests = requests(client).await;
-        let mut stream = requests.send_request(get("/")).await.unwrap();
-        stream.finish().await.unwrap();
+        let stream = ask(&mut requests, get("/")).await;
         begun.await.unwrap();
         drop(stream);
         told.await.unwrap();
@@ -382,8 +376,7 @@ async fn a_body_that_breaks_off_does_not_look_whole() {
         });
         tokio::spawn(async move { Server::new(Limits::default()).serve(server, service, pending()).await });
         let mut requests = requests(client).await;
-        let mut stream = requests.send_request(get("/")).await.unwrap();
-        stream.finish().await.unwrap();
+        let mut stream = ask(&mut requests, get("/")).await;
         let whole = async {
             stream.recv_response().await?;
             while stream.recv_data().await?.is_some() {}
@@ -412,8 +405,7 @@ async fn a_router_of_axum_answers() {
             ("/nowhere", StatusCode::NOT_FOUND, ""),
             ("/echo", StatusCode::METHOD_NOT_ALLOWED, ""),
         ] {
-            let mut stream = requests.send_request(get(path)).await.unwrap();
-            stream.finish().await.unwrap();
+            let mut stream = ask(&mut requests, get(path)).await;
             assert_eq!(stream.recv_response().await.unwrap().status(), status, "{path}");
             assert_eq!(read_response(&mut stream).await, text.as_bytes());
         }
