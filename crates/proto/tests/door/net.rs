@@ -11,7 +11,7 @@ use std::{
 
 use mendpath_proto::{
     AddressValidation, CID_LEN, ClientConfig, Connection, ConnectionError, ConnectionHandle, Datagram, Dir,
-    Endpoint, EndpointOutput, Event, NetworkPath, RecoveryKind, ResetKey, ServerConfig, StreamId,
+    Endpoint, EndpointOutput, Event, NetworkPath, PathId, RecoveryKind, ResetKey, ServerConfig, StreamId,
     TransportConfig,
     wire::{HeaderKind, ProtectedHeader},
 };
@@ -158,6 +158,19 @@ impl Net {
             Event::ConnectionLost(error) if *of == handle => Some(error.clone()),
             _ => None,
         })
+    }
+
+    /// Opens a path from the client's other address.
+    pub fn open_second_path(&mut self, handle: ConnectionHandle) -> PathId {
+        let (now, path) = (self.now, NetworkPath { local: addr(3, 1), remote: server_addr() });
+        self.client(handle).open_path(now, path).unwrap()
+    }
+
+    /// Has the server's application turn every connection away.
+    pub fn refuse_all(&mut self) {
+        let now = self.now;
+        let servers = self.hosts[SERVER].connections.values_mut();
+        servers.for_each(|server| server.refuse(now, 6u8.into(), "no seat is free"));
     }
 
     /// Sends some bytes on a new stream.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mendpath_proto::{AddressValidation, ConnectionError, NetworkPath};
+use mendpath_proto::{AddressValidation, ConnectionError};
 use units::Duration;
 
 use crate::net::{CLIENT, DELAY, Net, SERVER, addr, server_addr};
@@ -41,9 +41,7 @@ fn a_ping_is_enough() {
 fn a_reset_on_any_path_ends_the_connection_on_all() {
     let mut net = Net::new(AddressValidation::default());
     let client = net.establish();
-    let now = net.now;
-    let second = NetworkPath { local: addr(3, 1), remote: server_addr() };
-    net.client(client).open_path(now, second).unwrap();
+    net.open_second_path(client);
     net.run(Duration::from_millis(20));
     assert!(net.client(client).paths().iter().all(|path| path.state == mendpath_proto::PathState::Active));
     net.restart_server();
@@ -60,9 +58,7 @@ fn a_reset_on_any_path_ends_the_connection_on_all() {
 fn a_server_recognises_resets_of_its_clients() {
     let mut net = Net::new(AddressValidation::default());
     let client = net.establish();
-    let now = net.now;
-    let second = NetworkPath { local: addr(3, 1), remote: server_addr() };
-    net.client(client).open_path(now, second).unwrap();
+    net.open_second_path(client);
     net.run(Duration::from_millis(20));
     // The process that ran the client is still there, but has forgotten the connection.
     let host = &mut net.hosts[CLIENT];
@@ -129,8 +125,6 @@ fn no_reset_for_small_packets_and_no_more_than_a_thousand_a_second() {
 fn packets_of_a_closed_path_do_not_reset() {
     let mut net = Net::new(AddressValidation::default());
     let client = net.establish();
-    let now = net.now;
-    let path = NetworkPath { local: addr(3, 1), remote: server_addr() };
     let late = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let stash = late.clone();
     net.passes = Box::new(move |packet| {
@@ -139,7 +133,7 @@ fn packets_of_a_closed_path_do_not_reset() {
         }
         true
     });
-    let second = net.client(client).open_path(now, path).unwrap();
+    let second = net.open_second_path(client);
     net.run(Duration::from_millis(100));
     let now = net.now;
     net.client(client).close_path(now, second, 0u8.into()).unwrap();

@@ -147,11 +147,7 @@ fn a_refusal_during_the_handshake_keeps_its_reason() {
     let mut net = Net::new(AddressValidation::Never);
     let client = net.connect();
     net.run(DELAY);
-    let now = net.now;
-    net.hosts[SERVER]
-        .connections
-        .values_mut()
-        .for_each(|server| server.refuse(now, 6u8.into(), "no seat is free"));
+    net.refuse_all();
     net.run(Duration::from_millis(5));
     let refused = TransportErrorCode::CONNECTION_REFUSED;
     let reason = "no seat is free".to_owned();
@@ -159,11 +155,7 @@ fn a_refusal_during_the_handshake_keeps_its_reason() {
     assert_eq!(net.lost(CLIENT, client), Some(expected));
     // With the handshake complete, the application's own code gets through.
     let client = net.establish();
-    let now = net.now;
-    net.hosts[SERVER]
-        .connections
-        .values_mut()
-        .for_each(|server| server.refuse(now, 6u8.into(), "no seat is free"));
+    net.refuse_all();
     net.run(Duration::from_millis(5));
     let expected =
         ConnectionError::ApplicationClosed { code: 6u8.into(), reason: b"no seat is free".to_vec() };
