@@ -14,7 +14,7 @@ use super::{
     echo,
     program::Server,
     tunnel::{
-        DNS_PORT, inside_with, ip, name_server, output, plain, start_talking_tunnel, start_tunnel,
+        DNS_PORT, end, inside_with, ip, name_server, output, plain, start_talking_tunnel, start_tunnel,
         start_tunnel_that_says,
     },
 };
@@ -202,7 +202,7 @@ fn a_machine_keeps_its_addresses_when_the_server_is_killed() {
 fn what_has_no_address_of_its_own_goes_out_from_the_assigned_one() {
     let Some(bed) = bed_or_skip(2, Family::Both) else { return };
     let world = World::new(&bed);
-    let (mut tunnel, output, _) = start_tunnel_that_says(
+    let (tunnel, output, _) = start_tunnel_that_says(
         &bed,
         world.server.invitation(),
         &["--tcp", "raw", "--no-routes"],
@@ -214,10 +214,9 @@ fn what_has_no_address_of_its_own_goes_out_from_the_assigned_one() {
         assert!(plain(&bed, &format!("echo {place}")).contains("heard:300000"), "{place}");
     }
     drop(output);
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
+    end(tunnel);
 
-    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw"]);
+    let tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw"]);
     let addresses = || ip(&bed, "-br -4 addr show mendpath0");
     let before = addresses();
     let given = before.split_whitespace().find(|word| word.starts_with("198.19.")).unwrap();
@@ -227,8 +226,7 @@ fn what_has_no_address_of_its_own_goes_out_from_the_assigned_one() {
         pause(std::time::Duration::from_millis(50));
         is_back()
     }));
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
+    end(tunnel);
 }
 
 /// The server comes back without tunnels, and then with them: who waits is told why.
@@ -236,15 +234,14 @@ fn what_has_no_address_of_its_own_goes_out_from_the_assigned_one() {
 fn a_tunnel_that_the_server_no_longer_gives_is_told_of_and_goes_on_when_it_does() {
     let Some(bed) = bed_or_skip(2, Family::Both) else { return };
     let mut world = World::new(&bed);
-    let (mut tunnel, output) = start_talking_tunnel(&bed, world.server.invitation(), &["--tcp", "raw"]);
+    let (tunnel, output) = start_talking_tunnel(&bed, world.server.invitation(), &["--tcp", "raw"]);
     let mut said = BufReader::new(output).lines().map_while(Result::ok);
     world.server.restart_with(&bed, "--tunnel", false);
     assert!(said.any(|line| line.contains("any more: this server offers no tunnel of packets; asking on")));
     world.server.restart_with(&bed, "--tunnel", true);
     assert!(said.any(|line| line.contains("the server gives a tunnel of packets again")));
     assert!(plain(&bed, &format!("echo {}", world.tcp)).contains("heard:300000"));
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
+    end(tunnel);
 }
 
 /// Who calls itself alike is told so while the first is there, and has its place once it is gone,
@@ -254,7 +251,7 @@ fn a_second_machine_of_the_same_name_is_refused_while_the_first_is_there() {
     let Some(bed) = bed_or_skip(2, Family::Both) else { return };
     let world = World::new(&bed);
     let raw = ["--tcp", "raw"];
-    let mut first = start_tunnel(&bed, world.server.invitation(), &raw);
+    let first = start_tunnel(&bed, world.server.invitation(), &raw);
     let given = ip(&bed, "-br -4 addr show mendpath0");
 
     let mut second = Command::new(env!("CARGO_BIN_EXE_mendpath"));
@@ -268,11 +265,9 @@ fn a_second_machine_of_the_same_name_is_refused_while_the_first_is_there() {
     assert!(text.contains("the same /etc/machine-id and the same host name has it"), "{text}");
     assert!(plain(&bed, &format!("echo {}", world.tcp)).contains("heard:300000"));
 
-    first.kill().unwrap();
-    first.wait().unwrap();
-    let mut third = start_tunnel(&bed, world.server.invitation(), &raw);
+    end(first);
+    let third = start_tunnel(&bed, world.server.invitation(), &raw);
     assert_eq!(ip(&bed, "-br -4 addr show mendpath0"), given);
     assert!(plain(&bed, &format!("echo {}", world.tcp)).contains("heard:300000"));
-    third.kill().unwrap();
-    third.wait().unwrap();
+    end(third);
 }

@@ -360,11 +360,10 @@ fn a_tunnel_has_ipv6_where_new_devices_get_none() {
     let Some(bed) = bed_or_skip(2, Family::Both) else { return };
     let world = World::new(&bed);
     bed.at_client(|| std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap());
-    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    let tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
     assert!(plain(&bed, &format!("echo {}", world.tcp_v6)).contains("heard:300000"));
     assert!(ip(&bed, &format!("-6 route get {SERVER_V6}")).contains("dev mendpath0"));
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
+    end(tunnel);
 }
 
 /// When it ends, also by being killed, nothing of it stays once the next has come and gone.
@@ -456,7 +455,7 @@ fn who_takes_the_device_away_ends_the_tunnel_and_not_its_kill_switch() {
 fn an_address_that_comes_later_stays_out_of_the_tunnel() {
     let Some(bed) = bed_or_skip(2, Family::Both) else { return };
     let world = World::new(&bed);
-    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    let tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
     for (family, address, prefix) in [("-4", "10.77.0.9", 24), ("-6", "fd77::9", 64)] {
         let rule = format!("from {address} goto 28015");
         let wait_until = |there: bool| {
@@ -474,8 +473,7 @@ fn an_address_that_comes_later_stays_out_of_the_tunnel() {
     }
     let before = ip(&bed, "rule");
     assert!(before.contains("from 10.77.0.2 goto 28015"), "the others keep theirs: {before}");
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
+    end(tunnel);
 }
 
 /// As where each of several lines has a table of its own: answers must not go out by another line, whose
@@ -492,11 +490,10 @@ fn rules_of_the_users_own_decide_for_the_machines_addresses_as_before() {
     let [host, server] = ["203.0.113.9", "10.99.0.1"];
     let before = [way_of(host), way_of(server)];
     assert!(before.iter().all(|way| way.contains("dev path1 table 200")), "{before:?}");
-    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    let tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
     assert_eq!([way_of(host), way_of(server)], before);
     assert!(ip(&bed, &format!("route get {host}")).contains("dev mendpath0"));
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
+    end(tunnel);
 }
 
 /// The server may have been waited for, and the machine be in another network by then: connections that were
@@ -506,7 +503,7 @@ fn an_address_that_came_before_the_server_was_reached_stays_out_of_the_tunnel() 
     let Some(bed) = bed_or_skip(2, Family::Both) else { return };
     let world = World::new(&bed);
     bed.wires.iter().for_each(|wire| wire.swallow_larger_than(100));
-    let (mut tunnel, mut output, _) =
+    let (tunnel, mut output, _) =
         start_tunnel_that_says(&bed, world.server.invitation(), &["--wait"], "Trying again");
     ip(&bed, "addr add 10.77.0.9/24 dev path0");
     let mut monitor = Command::new("ip");
@@ -526,10 +523,8 @@ fn an_address_that_came_before_the_server_was_reached_stays_out_of_the_tunnel() 
     let lines = std::iter::from_fn(|| told.recv_timeout(PATIENCE).ok());
     let before: Vec<String> = lines.take_while(|line| !line.starts_with("28014:")).collect();
     assert!(before.iter().any(|line| line.contains("from 10.77.0.9 goto 28015")), "{before:?}");
-    for program in [&mut monitor, &mut tunnel] {
-        program.kill().unwrap();
-        program.wait().unwrap();
-    }
+    end(monitor);
+    end(tunnel);
 }
 
 /// A cloud tells its machines there who they are; and who looks for others on the network finds them.
@@ -541,10 +536,9 @@ fn what_goes_no_further_than_its_link_stays_there() {
     let remotes = ["169.254.169.254", "239.255.255.250", "255.255.255.255"];
     let before = remotes.map(way_of);
     assert!(before.iter().all(|way| way.contains("dev path0")), "{before:?}");
-    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    let tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
     assert_eq!(remotes.map(way_of), before);
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
+    end(tunnel);
 }
 
 /// As routers have it, whose lines to several providers share one address, and as servers are that
@@ -555,13 +549,12 @@ fn one_address_may_be_on_two_interfaces_and_of_two_servers() {
     let world = World::new(&bed);
     ip(&bed, "addr add 10.77.0.2/32 dev lo");
     let invitation = format!("{}&also={SERVER}:4434", world.server.invitation());
-    let mut tunnel = start_tunnel(&bed, &invitation, &[]);
+    let tunnel = start_tunnel(&bed, &invitation, &[]);
     let rules = ip(&bed, "rule");
     for once in ["from 10.77.0.2 goto 28015", "from all to 10.99.0.1 goto 28015"] {
         assert_eq!(rules.matches(once).count(), 1, "{rules}");
     }
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
+    end(tunnel);
 }
 
 /// It takes programs' connections for ones from outside, and they only find that nobody answers.
@@ -569,7 +562,7 @@ fn one_address_may_be_on_two_interfaces_and_of_two_servers() {
 fn a_firewall_that_keeps_programs_from_the_listener_is_told_of() {
     let Some(bed) = raw::bed_or_skip(2, Family::Both) else { return };
     let world = World::new(&bed);
-    let (mut tunnel, output) = start_talking_tunnel(&bed, world.server.invitation(), &[]);
+    let (tunnel, output) = start_talking_tunnel(&bed, world.server.invitation(), &[]);
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         BufReader::new(output).lines().map_while(Result::ok).for_each(|line| _ = tell.send(line));
@@ -592,8 +585,7 @@ fn a_firewall_that_keeps_programs_from_the_listener_is_told_of() {
     drop(program);
     nft("delete table inet shut");
     assert!(plain(&bed, &format!("echo {}", world.tcp_v6)).contains("heard:300000"));
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
+    end(tunnel);
 }
 
 pub(super) fn start_tunnel(bed: &Bed, invitation: &str, more: &[&str]) -> Child {
@@ -628,4 +620,10 @@ pub(super) fn start_tunnel_that_says(
         text.push(byte[0].into());
     }
     (tunnel, output, text)
+}
+
+/// Kills it.
+pub(super) fn end(mut program: Child) {
+    program.kill().unwrap();
+    program.wait().unwrap();
 }

@@ -15,7 +15,7 @@ use super::{
     bed as any_bed,
     bed::{Bed, Family, PATIENCE, pause},
     raw, tunnel,
-    tunnel::{ip, start_tunnel},
+    tunnel::{end, ip, start_tunnel},
 };
 
 /// Rules, routes and addresses of a tunnel at the client's end, in whatever order.
@@ -77,11 +77,6 @@ fn filter_comes_back(name: &str, change: &str) {
 fn forwarding_comes_back(file: &str) {
     std::fs::write(file, "0").unwrap();
     assert!(becomes(|| std::fs::read_to_string(file).unwrap().trim() == "1"), "{file}");
-}
-
-fn end(mut tunnel: Child) {
-    tunnel.kill().unwrap();
-    tunnel.wait().unwrap();
 }
 
 #[test]
