@@ -1,7 +1,9 @@
 //! The command line. What `--help` prints is written to teach: what a command does, and how it is
 //! typed.
 
+mod client;
 mod config;
+mod demo;
 mod doctor;
 #[cfg(feature = "experiment")]
 mod experiment;
@@ -13,16 +15,16 @@ mod paths;
 mod qlog;
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 mod run;
+mod sending;
 #[cfg(feature = "serve")]
 mod serve;
+mod server;
 #[cfg(feature = "trace")]
 mod trace;
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
-use mendpath::{ControllerKind, QlogDirectory, RecoveryKind, SchedulerKind};
-use units::Bytes;
 
 #[cfg(feature = "experiment")]
 pub use self::experiment::{ExperimentCommand, ListArgs, MergeArgs, RunArgs};
@@ -36,7 +38,9 @@ pub use self::trace::{AnalyzeArgs, TraceCommand};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 pub use self::run::{CarryArgs, RunCommandArgs, TunnelArgs};
 
+pub use self::client::{ClientArgs, DialArgs, SessionArgs};
 pub use self::config::{CONFIGURED, CheckArgs, ConfigCommand, TemplateArgs};
+pub use self::demo::DemoArgs;
 #[cfg(feature = "serve")]
 pub use self::serve::ServeArgs;
 
@@ -47,16 +51,10 @@ pub use self::invite::{
 };
 
 pub use self::paths::{CapArgs, NamedArgs, PathArgs, PathCommand, PathUseArgs, PathsArgs};
+pub use self::sending::SendingArgs;
+pub use self::server::ServerArgs;
 
-use crate::{
-    client::{EarlyAnswers, Forward, PathSpec},
-    console::LogFormat,
-    demo,
-    quic_lb::QuicLbOptions,
-    server::{Advertise, DNS_PORT},
-    target::TargetError,
-    transport::{Choice, parse_congestion, parse_qlog, parse_recovery, parse_scheduler},
-};
+use crate::{console::LogFormat, server::Advertise, target::TargetError};
 
 /// Multipath QUIC that repairs loss before it costs a round trip.
 #[derive(Debug, Parser)]
@@ -193,276 +191,8 @@ pub enum Command {
     Experiment(ExperimentCommand),
 }
 
-/// Arguments of `demo`.
-#[derive(Debug, Args)]
-#[command(after_help = "A path is described by rate=50mbit,delay=20ms,loss=1% and, if wanted, more:\n  \
-                  rate     of each direction                   [default: 100mbit]\n  \
-                  delay    round-trip time                     [default: 50ms]\n  \
-                  loss     from server to client               [default: 0]\n  \
-                  loss-up  from client to server               [default: 0]\n  \
-                  burst    mean length of a burst of losses in packets\n  \
-                  jitter   of the one-way delay\n  \
-                  queue    what may wait before the link       [default: one round trip's worth]\n\n\
-                  Examples:\n  \
-                  mendpath demo\n  \
-                  mendpath demo --virtual                  the links alone, without this machine's noise\n  \
-                  mendpath demo --html demo.html --json demo.json\n  \
-                  mendpath demo --path rate=50mbit,delay=20ms,loss=1% --path rate=10mbit,delay=80ms,loss=3%,burst=2\n  \
-                  mendpath demo --path loss=2% --recovery none,fuso,cofuso --size 20kB --count 500")]
-pub struct DemoArgs {
-    /// An emulated path; give it several times for several [default: two of 100mbit and 50ms, the
-    /// second with loss=2%].
-    #[arg(long = "path", value_name = "PATH")]
-    pub paths: Vec<demo::PathSpec>,
-    /// Size of each response.
-    #[arg(long, default_value = "60kB")]
-    pub size: Bytes,
-    /// Responses per row [default: 200, with --quick 24].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub count: Option<u32>,
-    /// Schemes to compare over all paths: none, proactive, fuso, cofuso, auto, ctcp, slp, streaming
-    /// [default: the first five].
-    #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_recovery)]
-    pub recovery: Vec<RecoveryKind>,
-    /// Congestion controller of every path: auto, cubic, newreno, ctcp, ctcp-printed,
-    /// lia, olia, balia, dctcp.
-    #[arg(long, default_value = "auto", value_parser = parse_congestion)]
-    pub congestion: ControllerKind,
-    /// UDP payload of a full packet in bytes; a real connection begins with 1200 and searches for
-    /// more.
-    #[arg(long, value_name = "BYTES", default_value_t = 1_452, value_parser = clap::value_parser!(u16).range(1_200..=1_472))]
-    pub datagram: u16,
-    /// Number from which all losses derive.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Responses under way at a time, each on links of its own [default: 12].
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub lanes: Option<u16>,
-    /// The same in virtual time, within a second or two: no sockets, no noise of this machine, the
-    /// same digits every time.
-    #[arg(long = "virtual", conflicts_with = "lanes")]
-    pub virtual_time: bool,
-    /// A few seconds instead of most of a minute; too few responses for a 99th percentile worth the
-    /// name.
-    #[arg(long)]
-    pub quick: bool,
-    /// Write the results as JSON (`-` for stdout, instead of the table).
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write a page with a picture and the numbers (`-` for stdout, instead of the table).
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write a picture of the tails and what they cost (`-` for stdout, instead of the table).
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-}
-
-/// Arguments of `server`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  mendpath server --listen 0.0.0.0:4433\n  \
-                  mendpath server --listen '[::]:443' --advertise vps.example.org\n  \
-                  mendpath server --allow-private          clients may also reach this server's own network\n  \
-                  mendpath server --drain                  the one that runs: no new clients, end with the last connection\n  \
-                  mendpath server --drain --drain-time 5   the same, within 5 s")]
-pub struct ServerArgs {
-    /// Read options from the table `server` of this file [default: the variable MENDPATH_CONFIG].
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// UDP address to listen on; `[::]:4433` takes IPv4 and IPv6.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4433")]
-    pub listen: SocketAddr,
-    /// Host, or HOST:PORT, for the invitation; several times for further servers that have the same
-    /// keys, of which clients choose one [default: the address listened on, or this machine's].
-    #[arg(long, value_name = "HOST[:PORT]", value_parser = parse_advertise)]
-    pub advertise: Vec<Advertise>,
-    /// Directory of the keys, the token secret and the accounts [default: ~/.local/state/mendpath].
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
-    /// Let clients reach private, loopback and link-local addresses as well.
-    #[arg(long)]
-    pub allow_private: bool,
-    /// Name server to ask for clients' names, also more than one [default: those of
-    /// /etc/resolv.conf].
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_name_server)]
-    pub dns: Vec<SocketAddr>,
-    /// Clients at a time.
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub max_clients: u32,
-    /// Proxied connections per client at a time.
-    #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub max_streams: u32,
-    /// Worker threads, each with a socket and clients of its own; Linux takes each packet to its
-    /// worker [default: one for each core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub workers: Option<u8>,
-    /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, ctcp, slp,
-    /// streaming, auto.
-    #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
-    pub recovery: RecoveryKind,
-    /// How else it sends.
-    #[command(flatten)]
-    pub sending: SendingArgs,
-    /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /stats
-    /// as JSON and /metrics for Prometheus, for all clients together and for each account.
-    #[arg(long, value_name = "ADDR")]
-    pub admin: Option<SocketAddr>,
-    /// Leave the hosts that clients connect to out of statistics and events.
-    #[arg(long)]
-    pub hide_names: bool,
-    /// Write this server's id into connection ids, for load balancers to read (QUIC-LB):
-    /// `id=HEX[,nonce=BYTES][,config=0..6][,length=off]`.
-    #[arg(long, value_name = "CONFIG")]
-    pub quic_lb: Option<QuicLbOptions>,
-    /// Encrypt connection ids with the key in this file, 32 hexadecimal digits that only you and
-    /// the balancers may read (`-` for stdin) [default: the variable MENDPATH_QUIC_LB_KEY].
-    #[arg(long, value_name = "FILE")]
-    pub quic_lb_key_file: Option<PathBuf>,
-    /// Offer tunnels of packets as well, for `mendpath tunnel --tcp raw`: makes a TUN device, forwards
-    /// what comes out of it and masquerades it. Needs root or CAP_NET_ADMIN, and `nft`.
-    #[cfg(all(feature = "tunnel", target_os = "linux"))]
-    #[arg(long)]
-    pub tunnel: bool,
-    /// Networks that tunnels have their addresses from, one of IPv4 and one of IPv6 at most
-    /// [default: 198.19.0.0/16 and fd6d:656e:6470:1::/64].
-    #[cfg(all(feature = "tunnel", target_os = "linux"))]
-    #[arg(long, value_name = "CIDR")]
-    pub tunnel_pool: Vec<ipnet::IpNet>,
-    /// Seconds that connections have to end when the server is to stop (SIGTERM, --drain); with
-    /// --drain, this time instead of what the running server was told [default: 30].
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
-    pub drain_time: Option<u64>,
-    /// Have the server that runs already stop in good order: it takes no new clients, tells those
-    /// it has to go to another server, and ends with their last connection. Waits for that.
-    #[arg(long, conflicts_with_all = ["config", "listen"])]
-    pub drain: bool,
-    /// Tell the server with this socket, of several that run.
-    #[arg(long, value_name = "FILE", requires = "drain")]
-    pub socket: Option<PathBuf>,
-}
-
-/// How either end of the proxy pair sends, besides its recovery scheme.
-#[derive(Debug, Args)]
-pub struct SendingArgs {
-    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
-    /// lia, olia, balia, dctcp.
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
-    pub congestion: ControllerKind,
-    /// Which path carries the next packet of what this side sends: earliest-delivery, lowest-rtt,
-    /// ecf, blest, round-robin.
-    #[arg(long, value_name = "SCHEDULER", default_value = "earliest-delivery", value_parser = parse_scheduler)]
-    pub scheduler: SchedulerKind,
-    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost
-    /// and mended, and why.
-    #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
-    pub qlog: Option<QlogDirectory>,
-}
-
-impl SendingArgs {
-    /// The same with a recovery scheme.
-    pub(crate) fn choice(&self, recovery: RecoveryKind) -> Choice {
-        let Self { congestion, scheduler, qlog } = self;
-        Choice { recovery, congestion: *congestion, scheduler: *scheduler, qlog: qlog.clone() }
-    }
-}
-
 fn parse_advertise(text: &str) -> Result<Advertise, String> {
     text.parse().map_err(|error: TargetError| error.to_string())
-}
-
-fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
-    let alone = || text.parse().map(|ip| SocketAddr::new(ip, DNS_PORT));
-    text.parse()
-        .or_else(|_| alone())
-        .map_err(|_| "write an address, with or without a port: 192.0.2.53".to_owned())
-}
-
-/// The server and the ways to it, for `client` and `send`.
-#[derive(Debug, Args)]
-pub struct DialArgs {
-    /// The line that the other side printed, or `-` to read it from stdin; on the command line
-    /// other users of this machine can read it (and quote it: it contains `?`) [default: the
-    /// variable MENDPATH_INVITATION].
-    #[arg(value_name = "INVITATION")]
-    pub invitation: Option<String>,
-    /// Read the invitation from this file, which only you may read (`-` for stdin).
-    #[arg(long, value_name = "FILE", conflicts_with = "invitation")]
-    pub invitation_file: Option<PathBuf>,
-    /// Network interface or local address to use, several times for several [default: every usable
-    /// interface].
-    #[arg(long = "path", value_name = "IFACE|IP")]
-    pub paths: Vec<PathSpec>,
-    /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso, ctcp, slp,
-    /// streaming, auto.
-    #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
-    pub recovery: RecoveryKind,
-    /// How else it sends.
-    #[command(flatten)]
-    pub sending: SendingArgs,
-}
-
-/// What `client`, `run` and `tunnel` have in common besides where they connect to.
-#[derive(Debug, Args)]
-pub struct SessionArgs {
-    /// Tell programs that they are connected before the server has said so, which saves a round
-    /// trip; what goes wrong then shows as a reset: never, known (where a connection was made
-    /// within the last ten minutes) or always.
-    #[arg(long, value_name = "WHEN", default_value_t)]
-    pub answer_early: EarlyAnswers,
-    /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /paths
-    /// and /stats as JSON, /metrics for Prometheus.
-    #[arg(long, value_name = "ADDR")]
-    pub admin: Option<SocketAddr>,
-    /// Leave the hosts that programs connect to out of statistics and events.
-    #[arg(long)]
-    pub hide_names: bool,
-    /// Seconds without an answer on any path until the connection is made anew.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=600))]
-    pub give_up: u64,
-    /// Keep trying when the server does not answer, or its name is not found, at the start, as a
-    /// service should.
-    #[arg(long)]
-    pub wait: bool,
-    /// What its paths are used for.
-    #[command(flatten)]
-    pub paths: PathUseArgs,
-}
-
-/// Arguments of `client`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  mendpath client --invitation-file invitation\n  \
-                  mendpath client --invitation-file invitation --path wlan0 --path wwan0 --http 127.0.0.1:8080\n  \
-                  mendpath client --invitation-file invitation --forward 2222=intern.example:22 --admin 127.0.0.1:9000\n  \
-                  ssh vps.example.org cat invitation | mendpath client -\n  \
-                  curl --socks5-hostname 127.0.0.1:1080 https://example.org/")]
-pub struct ClientArgs {
-    /// Where and how.
-    #[command(flatten)]
-    pub dial: DialArgs,
-    /// Read options from the table `client` of this file [default: the variable MENDPATH_CONFIG].
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Offer a SOCKS5 proxy (CONNECT and UDP ASSOCIATE) here.
-    #[arg(long, value_name = "ADDR")]
-    pub socks5: Option<SocketAddr>,
-    /// Offer an HTTP proxy (CONNECT and plain http://) here.
-    #[arg(long, value_name = "ADDR")]
-    pub http: Option<SocketAddr>,
-    /// Forward a local port to HOST:PORT as seen from the server; several times for several.
-    #[arg(long = "forward", value_name = "LISTEN=HOST:PORT")]
-    pub forwards: Vec<Forward>,
-    /// Ask programs for the user and the password in this file, which holds USER:PASS and which
-    /// only you may read (`-` for stdin); needed to offer proxies beyond this machine [default: the
-    /// variable MENDPATH_PROXY_AUTH].
-    #[arg(long, value_name = "FILE")]
-    pub proxy_auth_file: Option<PathBuf>,
-    /// The same on the command line, where other users of this machine can read it.
-    #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file")]
-    pub proxy_auth: Option<String>,
-    /// What the connection to the server is like.
-    #[command(flatten)]
-    pub session: SessionArgs,
 }
 
 /// Arguments of `status`.
@@ -536,6 +266,7 @@ pub struct ManualArgs {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use mendpath::{ControllerKind, RecoveryKind, SchedulerKind};
 
     use super::*;
 
