@@ -17,8 +17,10 @@
 //! main one: paths need no mark.
 
 mod follow;
+mod kill_switch;
 mod laid;
 mod locals;
+mod rules;
 mod watch;
 
 use std::{
@@ -29,39 +31,27 @@ use std::{
 };
 
 use ipnet::{IpNet, Ipv4Net};
-use rtnetlink::{
-    Handle, IpVersion, RouteMessageBuilder,
-    packet_route::{
-        route::{RouteMessage, RouteType},
-        rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange},
-    },
-};
+use rtnetlink::{Handle, IpVersion};
 use tracing::debug;
 
+pub(crate) use self::kill_switch::remove_kill_switch;
 use self::{
-    laid::{routes_of, rules_that},
     locals::own_addresses,
+    rules::{LAST, Leads, Rule, add_route, add_rule, remove_rules},
 };
 use super::{
     Ends, Given,
-    links::{self, Purpose, unless_there, with_netlink},
-    packet_filter::{self, Table},
+    links::{self, Purpose, with_netlink},
+    packet_filter::Table,
     plan::{NAME, PEER},
 };
-use crate::{
-    failure::{Failure, io_reason},
-    server::DNS_PORT,
-};
+use crate::failure::{Failure, io_reason};
 
 /// Our tables: the routes, and the way to name servers.
 const TABLE: u32 = 28_016;
 const DNS_TABLE: u32 = 28_017;
 /// The kernel's main table.
 const MAIN: u32 = 254;
-/// The first of our rules' priorities, how many there are, and the last one.
-const PRIORITY: u32 = 28_010;
-const RULES: u32 = 6;
-const LAST: u32 = RULES - 1;
 /// What goes no further than its own link, and so stays there: link-local addresses (RFC 3927 section 2.6.2),
 /// at one of which clouds tell their machines about themselves, multicast and broadcast. Of IPv6 the kernel
 /// sees to that.
@@ -70,8 +60,6 @@ const LINKS: [Ipv4Net; 3] = [
     Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 4),
     Ipv4Net::new_assert(Ipv4Addr::BROADCAST, 32),
 ];
-/// The table of the kill switch.
-const KILL_SWITCH: &str = "mendpath_kill_switch";
 const UDP: u8 = 17;
 const TCP: u8 = 6;
 
@@ -154,7 +142,7 @@ impl Machine {
             links::take_addresses(given, false).map_err(wrong)?;
         }
         let kill_switch = if plan.kill_switch {
-            Some(kill_switch(&plan)?)
+            Some(kill_switch::set(&plan)?)
         } else {
             remove_kill_switch().unwrap_or_else(|failure| debug!(%failure, "no kill switch"));
             None
@@ -262,13 +250,6 @@ impl Machine {
     }
 }
 
-fn kill_switch(plan: &Plan) -> Result<Table, Failure> {
-    Table::set(KILL_SWITCH, &chains(plan)).map_err(|wrong| {
-        let next = "Install nftables and run it as root, or leave --kill-switch out";
-        Failure::new("cannot set the kill switch", wrong, next)
-    })
-}
-
 impl Drop for Machine {
     fn drop(&mut self) {
         let undone = std::thread::scope(|scope| {
@@ -282,162 +263,6 @@ impl Drop for Machine {
 /// What goes through the tunnel: IPv4 does.
 struct Led {
     v6: bool,
-}
-
-/// What a rule does.
-#[derive(Clone, Copy)]
-enum Leads {
-    /// It has this table looked at.
-    To(u32),
-    /// It leads to the last of our rules.
-    Past,
-    /// Nothing.
-    On,
-}
-
-/// A rule in the making.
-#[derive(Clone, Copy)]
-struct Rule {
-    step: u32,
-    leads: Leads,
-    v4: bool,
-    to: Option<IpAddr>,
-    from: Option<IpAddr>,
-    /// Questions to name servers over this protocol only.
-    dns: Option<u8>,
-    /// Leaves the table's default route out.
-    not_default: bool,
-}
-
-impl Rule {
-    fn new(step: u32, leads: Leads, v4: bool) -> Self {
-        Self { step, leads, v4, to: None, from: None, dns: None, not_default: false }
-    }
-}
-
-/// Adds a rule, if there is none like it.
-async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
-    // One that has no table looked at names none, where the library would name the main one.
-    let request = handle.rule().add().priority(PRIORITY + rule.step).table_id(0);
-    let request = match rule.leads {
-        Leads::To(table) => request.table_id(table).action(RuleAction::ToTable),
-        Leads::Past => request.action(RuleAction::Goto),
-        Leads::On => request.action(RuleAction::Nop),
-    };
-    let more = |attributes: &mut Vec<RuleAttribute>| {
-        if matches!(rule.leads, Leads::Past) {
-            attributes.push(RuleAttribute::Goto(PRIORITY + LAST));
-        }
-        if rule.not_default {
-            attributes.push(RuleAttribute::SuppressPrefixLen(0));
-        }
-        if let Some(protocol) = rule.dns {
-            attributes.push(RuleAttribute::IpProtocol(protocol.into()));
-            attributes
-                .push(RuleAttribute::DestinationPortRange(RulePortRange { start: DNS_PORT, end: DNS_PORT }));
-        }
-    };
-    let added = if rule.v4 {
-        let mut request = request.v4();
-        if let Some(IpAddr::V4(ip)) = rule.to {
-            request = request.destination_prefix(ip, 32);
-        }
-        if let Some(IpAddr::V4(ip)) = rule.from {
-            request = request.source_prefix(ip, 32);
-        }
-        more(&mut request.message_mut().attributes);
-        request.execute().await
-    } else {
-        let mut request = request.v6();
-        if let Some(IpAddr::V6(ip)) = rule.to {
-            request = request.destination_prefix(ip, 128);
-        }
-        if let Some(IpAddr::V6(ip)) = rule.from {
-            request = request.source_prefix(ip, 128);
-        }
-        more(&mut request.message_mut().attributes);
-        request.execute().await
-    };
-    unless_there(added)
-}
-
-/// A route to the device, from these addresses, or one that throws back to the next rule.
-async fn add_route(
-    handle: &Handle,
-    net: IpNet,
-    table: u32,
-    device: Option<u32>,
-    given: Option<Given>,
-) -> Result<(), rtnetlink::Error> {
-    let message = match net {
-        IpNet::V4(net) => {
-            let builder = RouteMessageBuilder::<Ipv4Addr>::new();
-            let builder = match given {
-                Some(given) => builder.pref_source(given.v4),
-                None => builder,
-            };
-            leading(builder.destination_prefix(net.network(), net.prefix_len()), table, device)
-        }
-        IpNet::V6(net) => {
-            let builder = RouteMessageBuilder::<Ipv6Addr>::new();
-            let builder = match given {
-                Some(given) => builder.pref_source(given.v6),
-                None => builder,
-            };
-            leading(builder.destination_prefix(net.network(), net.prefix_len()), table, device)
-        }
-    };
-    handle.route().add(message).replace().execute().await
-}
-
-fn leading<T>(builder: RouteMessageBuilder<T>, table: u32, device: Option<u32>) -> RouteMessage {
-    let builder = builder.table_id(table);
-    match device {
-        Some(device) => builder.output_interface(device).build(),
-        None => builder.kind(RouteType::Throw).build(),
-    }
-}
-
-/// Removes our rules, also those of a killed process, and routes of our table that have no device;
-/// the others went with theirs.
-///
-/// What leads into the tunnel goes first: a packet of a connection that knows nothing of it would be answered
-/// there with a reset.
-async fn remove_rules(handle: &Handle) -> Result<(), rtnetlink::Error> {
-    let leads_in = |rule: &RuleMessage| is_ours(rule) && rule.header.action == RuleAction::ToTable;
-    remove_rules_that(handle, leads_in).await?;
-    remove_rules_that(handle, is_ours).await?;
-    remove_throws(handle).await
-}
-
-fn is_ours(rule: &RuleMessage) -> bool {
-    let ours = PRIORITY..PRIORITY + RULES;
-    let mut attributes = rule.attributes.iter();
-    attributes.any(|attribute| matches!(attribute, RuleAttribute::Priority(p) if ours.contains(p)))
-}
-
-/// The last of them goes first.
-async fn remove_rules_that(
-    handle: &Handle,
-    fit: impl Fn(&RuleMessage) -> bool,
-) -> Result<(), rtnetlink::Error> {
-    for version in [IpVersion::V4, IpVersion::V6] {
-        for rule in rules_that(handle, version, &fit).await?.into_iter().rev() {
-            handle.rule().del(rule).execute().await?;
-        }
-    }
-    Ok(())
-}
-
-async fn remove_throws(handle: &Handle) -> Result<(), rtnetlink::Error> {
-    for version in [IpVersion::V4, IpVersion::V6] {
-        for route in routes_of(handle, version, TABLE).await? {
-            if route.header.kind == RouteType::Throw {
-                handle.route().del(route).execute().await?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Names go to the device where systemd-resolved is; that ends with the device.
@@ -463,71 +288,9 @@ fn for_resolved() -> [[String; 3]; 4] {
     settings.map(|(setting, value)| [setting, NAME, value].map(str::to_owned))
 }
 
-/// The chains of the kill switch. What it lets pass of ICMPv6 is what paths need: a switch that hears no
-/// reports of MLD may pass nobody's question for this machine's addresses on to it (RFC 4541 section 3). Who
-/// gets through to an excluded network from behind this machine hears of it if his own is excluded as well.
-fn chains(plan: &Plan) -> String {
-    use std::fmt::Write as _;
-    let (mut servers, mut excluded) = (String::new(), String::new());
-    for server in &plan.servers {
-        let family = if server.is_ipv4() { "ip" } else { "ip6" };
-        let _ = writeln!(servers, "    {family} daddr {} udp dport {} accept", server.ip(), server.port());
-    }
-    for net in &plan.excludes {
-        let family = if net.addr().is_ipv4() { "ip" } else { "ip6" };
-        let _ = writeln!(excluded, "    {family} daddr {net} accept");
-    }
-    format!(
-        "  chain output {{\n    type filter hook output priority 0; policy drop;\n    \
-         oifname {{ \"lo\", \"{NAME}\" }} accept\n{servers}{excluded}    \
-         udp sport 68 udp dport 67 accept\n    udp sport 546 udp dport 547 accept\n    \
-         icmpv6 type {{ nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert }} accept\n    \
-         icmpv6 type {{ mld-listener-report, mld-listener-done, mld2-listener-report }} accept\n  }}\n  \
-         chain forward {{\n    type filter hook forward priority 0; policy drop;\n    \
-         oifname \"{NAME}\" accept\n    iifname \"{NAME}\" accept\n{excluded}  }}\n"
-    )
-}
-
-/// Takes the kill switch off, if there is one.
-///
-/// # Errors
-/// When `nft` is missing or not allowed to.
-pub(crate) fn remove_kill_switch() -> Result<(), Failure> {
-    packet_filter::remove(KILL_SWITCH).map_err(|wrong| {
-        Failure::new("cannot remove the kill switch", wrong, "Run it as root, where nftables is installed")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_kill_switch_names_who_may_pass() {
-        let plan = Plan {
-            servers: vec!["192.0.2.1:4433".parse().unwrap(), "[2001:db8::1]:443".parse().unwrap()],
-            excludes: vec!["198.51.100.0/24".parse().unwrap()],
-            ..Plan::default()
-        };
-        let rules = chains(&plan);
-        for line in [
-            "ip daddr 192.0.2.1 udp dport 4433 accept",
-            "ip6 daddr 2001:db8::1 udp dport 443 accept",
-            "ip daddr 198.51.100.0/24 accept",
-            "oifname { \"lo\", \"mendpath0\" } accept",
-            // A client of DHCP, whose port is no ordinary program's.
-            "udp sport 68 udp dport 67 accept",
-            "udp sport 546 udp dport 547 accept",
-            // Else switches stop asking this machine where its addresses are.
-            "icmpv6 type { mld-listener-report, mld-listener-done, mld2-listener-report } accept",
-        ] {
-            assert!(rules.lines().any(|found| found.trim() == line), "{line} is missing in\n{rules}");
-        }
-        let (_, forwarded) = rules.split_once("chain forward").unwrap();
-        assert!(forwarded.contains("ip daddr 198.51.100.0/24 accept"), "of containers, too: {rules}");
-        assert!(!forwarded.contains("udp dport"), "{rules}");
-        assert_eq!(rules.matches("policy drop").count(), 2);
-    }
 
     #[test]
     fn resolved_asks_the_peer_and_not_over_tls() {

@@ -15,7 +15,7 @@ use rtnetlink::{
 };
 use rustix::io::Errno;
 
-use super::{DNS_TABLE, NAME, TABLE, is_ours};
+use super::{DNS_TABLE, NAME, TABLE, rules::is_ours};
 use crate::tun::links::index;
 
 /// Our rules, routes and addresses in the kernel.

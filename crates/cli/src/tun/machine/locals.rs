@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io, net::IpAddr};
 
 use rtnetlink::{Handle, packet_route::rule::RuleAttribute};
 
-use super::{Leads, Rule, add_rule, is_ours, remove_rules_that};
+use super::rules::{Leads, Rule, add_rule, is_ours, remove_rules_that};
 use crate::interfaces::addresses::all_addresses;
 
 /// The addresses whose connections know nothing of the tunnel. One that is tentative may be used before
