@@ -313,6 +313,15 @@ mod tests {
         assert!(workers(None) >= 1);
     }
 
+    /// Of both sides' idle timeouts the shorter one counts.
+    #[test]
+    fn a_server_waits_as_long_as_the_most_patient_client() {
+        let cli = Cli::parse_from(["mendpath", "client", "mendpath://x", "--give-up", "600"]);
+        let Command::Client(args) = cli.command else { panic!("it is a client") };
+        let patience = Duration::from_secs(args.session.give_up);
+        assert!(crate::server::Limits::default().client_idle >= patience);
+    }
+
     /// As a name that is looked up where no name server answers.
     #[test]
     fn a_client_ends_though_a_thread_is_held_up() {

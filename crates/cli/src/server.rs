@@ -57,7 +57,7 @@ use crate::{
     status::Live,
     target::Target,
     token::Service,
-    transport::Choice,
+    transport::{Choice, LONGEST_GIVE_UP},
 };
 
 /// How a server behaves.
@@ -110,7 +110,7 @@ pub struct Limits {
     pub tcp_left: Duration,
     /// Without traffic, until an association is closed.
     pub udp_idle: Duration,
-    /// Without a sign of life, until a client is forgotten.
+    /// Without a sign of life, until a client is forgotten, unless it gives up earlier itself.
     pub client_idle: Duration,
 }
 
@@ -123,7 +123,7 @@ impl Default for Limits {
             tcp_idle: Duration::from_secs(3_600),
             tcp_left: Duration::from_secs(60),
             udp_idle: Duration::from_secs(120),
-            client_idle: Duration::from_secs(60),
+            client_idle: Duration::from_secs(LONGEST_GIVE_UP),
         }
     }
 }

@@ -15,6 +15,10 @@ use crate::{
     word,
 };
 
+/// The longest that a client may wait for an answer (`--give-up`), in seconds. A server waits as long: of
+/// both sides' idle timeouts the shorter one counts (RFC 9000 section 10.1).
+pub const LONGEST_GIVE_UP: u64 = 600;
+
 /// What a user may choose about the transport.
 #[derive(Clone, Debug)]
 pub struct Choice {

@@ -8,7 +8,7 @@ use mendpath::RecoveryKind;
 use super::{PathUseArgs, SendingArgs};
 use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
-    transport::parse_recovery,
+    transport::{LONGEST_GIVE_UP, parse_recovery},
 };
 
 /// Arguments of `client`.
@@ -88,7 +88,7 @@ pub struct SessionArgs {
     #[arg(long)]
     pub hide_names: bool,
     /// Seconds without an answer on any path until the connection is made anew.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=LONGEST_GIVE_UP))]
     pub give_up: u64,
     /// Keep trying when the server does not answer, or its name is not found, at the start, as a
     /// service should.
