@@ -62,6 +62,16 @@ pub(crate) struct Row {
     pub(crate) packets_dropped: u64,
 }
 
+impl Row {
+    /// Adds what another with the same name has, or what several without one have.
+    pub(crate) fn take_in(&mut self, other: &Self) {
+        self.clients += other.clients;
+        self.up_bytes += other.up_bytes;
+        self.down_bytes += other.down_bytes;
+        self.packets_dropped += other.packets_dropped;
+    }
+}
+
 #[derive(Debug)]
 struct Standing {
     terms: Terms,

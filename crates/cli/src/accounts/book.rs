@@ -2,7 +2,7 @@
 //! store.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         mpsc::{self, RecvTimeoutError},
@@ -82,11 +82,17 @@ impl Accounts {
         known()
     }
 
-    /// Those that have been used, by name.
+    /// Those that have been used, by name; one whose name was another's before, which was revoked, together
+    /// with that: whoever looks knows names alone.
     pub(crate) fn rows(&self) -> Vec<Row> {
-        let mut rows: Vec<_> = read(&self.by_id).values().filter_map(|account| account.row()).collect();
-        rows.sort_by(|one, other| one.name.cmp(&other.name));
-        rows
+        let mut by_name: BTreeMap<String, Row> = BTreeMap::new();
+        for row in read(&self.by_id).values().filter_map(|account| account.row()) {
+            match by_name.entry(row.name.clone()) {
+                Entry::Vacant(free) => _ = free.insert(row),
+                Entry::Occupied(mut before) => before.get_mut().take_in(&row),
+            }
+        }
+        by_name.into_values().collect()
     }
 
     /// How many may use the server at the moment. They are counted as often as changes are looked for:
@@ -231,6 +237,28 @@ mod tests {
         assert_eq!(accounts.in_order(), 2, "as it was a moment ago");
         tokio::time::advance(LOOK).await;
         assert_eq!(accounts.in_order(), 1);
+        accounts.close().await;
+    }
+
+    /// A monitoring system has one series for the name.
+    #[tokio::test]
+    async fn what_was_used_under_a_name_is_one_row_also_where_the_name_is_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let accounts = Accounts::open(Store::open(dir.path()).unwrap(), OWNER_ID).unwrap();
+        let mut operator = Store::open(dir.path()).unwrap();
+        // Ids come by chance: the later one may be the smaller.
+        for (id, bytes) in [(2, 100), (1, 10)] {
+            let alice = Record::new(AccountId([id; 16]), "alice".parse().unwrap(), Terms::default());
+            operator.add(std::slice::from_ref(&alice)).unwrap();
+            let account = accounts.find(alice.id).await.expect("made a moment ago");
+            let _present = (id == 1).then(|| account.enter());
+            account.passed(Direction::Up, bytes);
+            let rows: Vec<_> =
+                accounts.rows().into_iter().map(|row| (row.name, row.up_bytes, row.clients)).collect();
+            let all = if id == 1 { 110 } else { 100 };
+            assert_eq!(rows, [("alice".to_owned(), all, usize::from(id == 1))]);
+            operator.revoke(std::slice::from_ref(&alice.name), now()).unwrap();
+        }
         accounts.close().await;
     }
 

@@ -133,9 +133,7 @@ impl AccountBooks {
             if let Some(totals) = self.by_name.get_mut(&name) {
                 totals.used = Some(row);
             } else {
-                others.up_bytes += row.up_bytes;
-                others.down_bytes += row.down_bytes;
-                others.packets_dropped += row.packets_dropped;
+                others.take_in(&row);
             }
         }
         // One that is revoked takes its bytes away from the sum, which must not fall.
