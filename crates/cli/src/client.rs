@@ -146,8 +146,6 @@ pub struct Client {
     pub addresses: Addresses,
     /// The connection.
     pub uplink: Uplink,
-    /// What `mendpath status` is shown.
-    pub(crate) feed: Arc<Feed>,
     /// What every local connection needs.
     #[cfg_attr(
         not(all(feature = "tunnel", target_os = "linux")),
@@ -191,16 +189,20 @@ impl Client {
     /// # Errors
     /// When an address cannot be listened on, or the server not be reached or not be used.
     pub async fn start(options: ClientOptions) -> Result<Self, Failure> {
-        Self::start_telling(options, || {}).await
+        Self::start_telling(options, |_| {}).await
     }
 
-    /// The same. It calls `bound` before it connects: programs reach its ports from then on, and wait
-    /// there until the server is reached.
+    /// The same. It calls `bound` before it connects, with what `mendpath status` is shown: programs reach
+    /// its ports from then on, and wait there until the server is reached; who asks for statistics does
+    /// not wait.
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub(crate) async fn start_telling(options: ClientOptions, bound: impl FnOnce()) -> Result<Self, Failure> {
-        let ports = Ports::bind(&options).await?;
+    pub(crate) async fn start_telling(
+        options: ClientOptions,
+        bound: impl FnOnce(&Arc<Feed>),
+    ) -> Result<Self, Failure> {
+        let mut ports = Ports::bind(&options).await?;
         let servers = options.dial.invitation.hosts().map(ToString::to_string).collect();
         let transport = options.dial.transport.clone();
         let live = Arc::new(Live::of_client(options.show_names, options.dial.paths.clone()));
@@ -211,19 +213,20 @@ impl Client {
                 "Name interfaces rather than addresses",
             )
         })?;
-        bound();
-        let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
+        let (uplink, publish) = Uplink::new(live.clone());
         let shared = Arc::new(Shared {
             uplink: uplink.clone(),
             credentials: options.credentials,
             answers: Arc::new(Answers::new(options.early_answers)),
             tun: OnceLock::new(),
         });
-        let statistics = admin::Statistics::new(shared.clone(), servers);
         let mut tasks = JoinSet::new();
-        tasks.spawn(keeping);
-        let addresses = ports.serve(&mut tasks, &shared, &statistics);
-        Ok(Self { tasks, addresses, uplink, feed: statistics.feed(), shared, transport })
+        let statistics = admin::Statistics::new(shared.clone(), servers);
+        let admin = ports.serve_statistics(&mut tasks, &statistics);
+        bound(&statistics.feed());
+        tasks.spawn(Uplink::start(options.dial, options.wait_for_server, publish, live).await?);
+        let addresses = ports.serve(&mut tasks, &shared, admin);
+        Ok(Self { tasks, addresses, uplink, shared, transport })
     }
 
     /// What may change while it runs.

@@ -1,4 +1,5 @@
-//! The ports on this machine that a client offers: bound before it connects, and served once it has.
+//! The ports on this machine that a client offers: bound before it connects, and all but the statistics served
+//! once it has.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -41,14 +42,26 @@ impl Ports {
         Ok(Self { socks5, http, forwards, admin })
     }
 
-    /// Serves whoever comes, and says where.
+    /// Answers who asks for the statistics, also before there is a connection, and returns where.
+    pub(super) fn serve_statistics(
+        &mut self,
+        tasks: &mut JoinSet<Failure>,
+        statistics: &Arc<Statistics>,
+    ) -> Option<SocketAddr> {
+        let listener = self.admin.take()?;
+        let address = listener.address;
+        tasks.spawn(listener.serve(statistics.clone(), Statistics::serve));
+        Some(address)
+    }
+
+    /// Serves whoever comes, and says where, and where the statistics are.
     pub(super) fn serve(
         self,
         tasks: &mut JoinSet<Failure>,
         shared: &Arc<Shared>,
-        statistics: &Arc<Statistics>,
+        statistics: Option<SocketAddr>,
     ) -> Addresses {
-        let mut addresses = Addresses::default();
+        let mut addresses = Addresses { admin: statistics, ..Addresses::default() };
         if let Some(listener) = self.socks5 {
             addresses.socks5 = Some(listener.address);
             tasks.spawn(listener.serve(shared.clone(), socks5::serve));
@@ -63,10 +76,6 @@ impl Ports {
             tasks.spawn(listener.serve(shared.clone(), move |tcp, place, shared| {
                 forward::serve(tcp, place, shared, target.clone())
             }));
-        }
-        if let Some(listener) = self.admin {
-            addresses.admin = Some(listener.address);
-            tasks.spawn(listener.serve(statistics.clone(), Statistics::serve));
         }
         for (what, address) in [
             ("SOCKS5 proxy", addresses.socks5),

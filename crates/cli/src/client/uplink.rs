@@ -90,7 +90,13 @@ impl Session {
 }
 
 impl Uplink {
-    /// Connects, and returns the handle and what must run to keep the connection; that ends when
+    /// A handle of a connection that is still to be made, and where that is to be published.
+    pub(crate) fn new(live: Arc<Live>) -> (Self, watch::Sender<Option<Session>>) {
+        let (publish, session) = watch::channel(None);
+        (Self { session, live }, publish)
+    }
+
+    /// Connects, and returns what must run to publish the connection and to keep it; that ends when
     /// trying again is useless.
     ///
     /// # Errors
@@ -98,8 +104,9 @@ impl Uplink {
     pub(crate) async fn start(
         options: DialOptions,
         wait_for_server: bool,
+        publish: watch::Sender<Option<Session>>,
         live: Arc<Live>,
-    ) -> Result<(Self, impl Future<Output = Failure> + Send + 'static), Failure> {
+    ) -> Result<impl Future<Output = Failure> + Send + 'static, Failure> {
         let dialled = match dial(&options).await {
             Ok(dialled) => dialled,
             Err((failure, retry)) if wait_for_server && retry.is_worth_it(true) => {
@@ -108,8 +115,7 @@ impl Uplink {
             }
             Err((failure, _)) => return Err(failure),
         };
-        let (publish, session) = watch::channel(None);
-        Ok((Self { session, live: live.clone() }, keep(options, wait_for_server, dialled, publish, live)))
+        Ok(keep(options, wait_for_server, dialled, publish, live))
     }
 
     /// The present connection, or the next one if it comes soon.
@@ -443,6 +449,6 @@ async fn redial(options: &DialOptions, wait: bool, manner: Manner) -> Result<Dia
 impl Uplink {
     /// Without a connection, and without anybody who makes one.
     pub(crate) fn without_server() -> Self {
-        Self { session: watch::channel(None).1, live: Arc::new(Live::new(true)) }
+        Self::new(Arc::new(Live::new(true))).0
     }
 }

@@ -1,6 +1,6 @@
 //! `mendpath client`.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use super::{
     Signals, client_options, invitation,
@@ -14,6 +14,7 @@ use crate::{
     descriptors,
     failure::Failure,
     secret::Places,
+    status::Feed,
 };
 
 /// Where SOCKS5 is offered when nothing is asked for.
@@ -32,13 +33,18 @@ pub(super) async fn run(args: ClientArgs, reload: Reload) -> Result<(), Failure>
         ..client_options(&args.dial, &args.session)?
     };
     // Who starts it is not to wait for the server as well.
-    let bound: fn() = if options.wait_for_server { service::waiting } else { || {} };
+    let waits = options.wait_for_server;
+    let bound = |feed: &Arc<Feed>| {
+        super::show_status("client", feed.clone());
+        if waits {
+            service::waiting();
+        }
+    };
     let mut signals = Signals::new();
     let client = tokio::select! {
         client = Client::start_telling(options, bound) => client?,
         _ = signals.next() => return Ok(()),
     };
-    super::show_status("client", client.feed.clone());
     let (uplink, settings) = (client.uplink.clone(), client.settings());
     service::ready();
     tokio::select! {

@@ -4,6 +4,7 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::process::ExitStatusExt as _},
     process::{Child, ExitStatus},
+    sync::Arc,
 };
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -16,6 +17,7 @@ use crate::{
     client::{Client, ClientOptions},
     console, descriptors,
     failure::{Failure, io_reason},
+    status::Feed,
     task::came_to,
     tun::{Carriage, Carrier, Opened, Options, Parent, RawOptions, chance_name, inside, open},
 };
@@ -59,11 +61,11 @@ async fn carry(
     // Its process answers at once, or ends.
     let taken = tokio::task::spawn_blocking(move || parent.take_ends().map(|ends| (parent, ends)));
     let (parent, ends) = came_to(taken.await)?;
+    let shown = |feed: &Arc<Feed>| super::show_status("run", feed.clone());
     let client = tokio::select! {
-        client = Client::start(options) => client?,
+        client = Client::start_telling(options, shown) => client?,
         _ = signals.next() => return Ok(None),
     };
-    super::show_status("run", client.feed.clone());
     let dns = args.carry.dns.map(|ip| (ip, crate::server::DNS_PORT).into());
     let opened = match raw(&args.carry, chance_name()) {
         Some(options) => tokio::select! {

@@ -1,5 +1,7 @@
 //! `mendpath tunnel`.
 
+use std::sync::Arc;
+
 use tokio::task::spawn_blocking;
 
 use super::{
@@ -14,6 +16,7 @@ use crate::{
     descriptors,
     failure::Failure,
     interfaces::interface_exists,
+    status::Feed,
     task::came_to,
     tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, remove_kill_switch},
 };
@@ -46,11 +49,11 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     };
     // The server first: a tunnel that leads nowhere would cut the machine off.
     let mut signals = Signals::new();
+    let shown = |feed: &Arc<Feed>| super::show_status("tunnel", feed.clone());
     let client = tokio::select! {
-        client = Client::start(options) => client?,
+        client = Client::start_telling(options, shown) => client?,
         _ = signals.next() => return Ok(()),
     };
-    super::show_status("tunnel", client.feed.clone());
     let raw = super::run::raw(&args.carry, machine_name());
     let opened = match raw {
         Some(options) => tokio::select! {

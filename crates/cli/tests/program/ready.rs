@@ -1,6 +1,11 @@
 //! When the service manager is told that the work has begun.
 
-use std::{os::unix::net::UnixDatagram, time::Duration};
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::net::UnixDatagram,
+    time::Duration,
+};
 
 use mendpath_cli::invitation::Invitation;
 
@@ -28,9 +33,22 @@ fn a_client_that_waits_for_its_server_is_ready() {
         String::from_utf8_lossy(&words[..length]).into_owned()
     };
     let preparation = format!("export NOTIFY_SOCKET={}", manager.display());
-    let args = ["client", "--wait", &invitation, "--path=127.0.0.1", "--socks5=127.0.0.1:0"];
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let admin = format!("--admin={free}");
+    let args = ["client", "--wait", &invitation, "--path=127.0.0.1", "--socks5=127.0.0.1:0", &admin];
     let _client = Process::start_after(&preparation, &args);
     assert_eq!(told(), "READY=1\nSTATUS=waiting for the server\n");
+    assert!(metrics(free).contains("\nmendpath_up 0\n"), "whoever watches it is told");
     let _server = serve(port);
     assert_eq!(told(), "READY=1\nSTATUS=\n");
+}
+
+/// `/metrics` of a program there.
+fn metrics(admin: SocketAddr) -> String {
+    let mut tcp = TcpStream::connect(admin).unwrap();
+    tcp.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    tcp.write_all(format!("GET /metrics HTTP/1.1\r\nhost: {admin}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    tcp.read_to_string(&mut answer).unwrap();
+    answer
 }
