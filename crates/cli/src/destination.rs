@@ -5,7 +5,7 @@
 //! is then connected to, so a name that resolves differently the second time (DNS rebinding) gains
 //! nothing. The blocks are those of the IANA special-purpose address registries (RFC 6890), and one
 //! address that looks public and is not. This machine's own addresses, which may be public ones, are
-//! looked up.
+//! looked up, and so are its IPv6 networks: there the router and every other host have public addresses.
 
 mod machine;
 
@@ -21,7 +21,7 @@ use self::machine::Machine;
 /// Which addresses may be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DestinationPolicy {
-    /// Global unicast addresses only, and none of this machine.
+    /// Global unicast addresses only, and none of this machine and of the IPv6 networks that it is in.
     PublicOnly,
     /// Private, loopback and link-local ones too (`--allow-private`); still neither multicast nor
     /// unspecified ones.
@@ -58,6 +58,9 @@ pub enum NotPublic {
     /// Public perhaps, but this machine's.
     #[error("an address of the server itself")]
     ThisMachine,
+    /// A public one, of a host in the same network as this machine.
+    #[error("an address of the server's own network")]
+    Neighbour,
     /// The system did not say whether it is this machine's.
     #[error("an address that could not be checked just now")]
     Unchecked,

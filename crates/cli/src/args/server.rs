@@ -34,7 +34,7 @@ pub struct ServerArgs {
     /// Directory of the keys, the token secret and the accounts [default: ~/.local/state/mendpath].
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Let clients reach private, loopback and link-local addresses as well.
+    /// Let clients reach private, loopback and link-local addresses as well, and this machine and its networks.
     #[arg(long)]
     pub allow_private: bool,
     /// Name server to ask for clients' names, also more than one [default: those of

@@ -1,5 +1,6 @@
 //! This machine's own addresses. Packets to them never leave it: they arrive past every firewall,
-//! at services that listen for nobody else.
+//! at services that listen for nobody else. And the hosts beside it, which packets reach past the
+//! firewall of their network: with IPv6 they have public addresses, the router among them.
 //!
 //! Two sources are asked, because either may know more. The kernel's routing, at every check: what
 //! it would deliver here is ours, though it was assigned a moment ago or belongs to no interface.
@@ -20,6 +21,10 @@ use super::NotPublic;
 
 /// For how long the list of interfaces is good.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// The shortest prefix of a network that is one link, or one site's (RFC 6177): those of interfaces that stand
+/// for many networks, as of 6to4, are shorter.
+const SHORTEST_PREFIX: u32 = 48;
 
 /// What is known of this machine.
 pub(super) struct Machine {
@@ -80,8 +85,14 @@ fn judge(own: &IfAddr, ip: IpAddr) -> Result<(), NotPublic> {
             // The routers of a network answer to its first address (RFC 4291 section 2.6.1); this
             // machine may be one.
             let host = !u128::from(own.netmask);
-            let anycast = host > 1 && u128::from(own.ip) & !host == u128::from(ip);
-            if anycast { Err(NotPublic::ThisMachine) } else { Ok(()) }
+            let (first, ip) = (u128::from(own.ip) & !host, u128::from(ip));
+            if host > 1 && ip == first {
+                Err(NotPublic::ThisMachine)
+            } else if host.leading_zeros() >= SHORTEST_PREFIX && ip & !host == first {
+                Err(NotPublic::Neighbour)
+            } else {
+                Ok(())
+            }
         }
         _ => Ok(()),
     }
@@ -153,6 +164,7 @@ mod tests {
                 v4("7.7.0.1", 16, Some("7.7.3.3")),
                 v6("2a00:1::5", 64),
                 v6("2a00:2::5", 128),
+                v6("2a00:3::5", 16),
             ])
         });
         let check = |text: &str| machine.check_list(text.parse().unwrap());
@@ -162,7 +174,10 @@ mod tests {
         for all in ["5.6.7.255", "5.6.7.0", "7.7.255.255", "7.7.3.3"] {
             assert_eq!(check(all), Err(NotPublic::Multicast), "{all}");
         }
-        for other in ["5.6.7.9", "5.6.8.0", "9.9.9.8", "8.8.0.3", "2a00:1::6", "2a00:1:0:1::", "2a00:2::"] {
+        for beside in ["2a00:1::6", "2a00:1::ffff:0:1"] {
+            assert_eq!(check(beside), Err(NotPublic::Neighbour), "{beside}");
+        }
+        for other in ["5.6.7.9", "5.6.8.0", "9.9.9.8", "8.8.0.3", "2a00:1:0:1::", "2a00:2::", "2a00:4::1"] {
             assert_eq!(check(other), Ok(()), "{other}");
         }
     }
