@@ -56,7 +56,7 @@ use tokio::task::JoinSet;
 use self::{answers::Answers, ports::Ports};
 use crate::{
     failure::Failure,
-    status::{Feed, Live},
+    status::{EventKind, Feed, Live},
     transport::Choice,
 };
 
@@ -167,9 +167,14 @@ impl ClientSettings {
         self.shared.answers.set_when(when);
     }
 
-    /// Whether statistics name hosts, from now on.
+    /// Whether statistics name hosts, from now on. Refusals name them, too: if not, those that were written
+    /// down are told no more.
     pub(crate) fn set_names(&self, names: bool) {
-        self.shared.uplink.live().traffic.set_names(names);
+        let live = self.shared.uplink.live();
+        live.traffic.set_names(names);
+        if !names {
+            live.journal.forget(EventKind::Refused);
+        }
     }
 
     /// What paths are used for, from now on; false if that are too many.
@@ -250,6 +255,21 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Those that were written down before are told no more.
+    #[tokio::test]
+    async fn hosts_that_are_hidden_are_in_no_event_either() {
+        let (uplink, answers) = (Uplink::without_server(), Arc::default());
+        let live = uplink.live().clone();
+        let shared = Shared { uplink, credentials: None, answers, tun: OnceLock::new() };
+        let settings = ClientSettings { shared: Arc::new(shared), transport: Arc::default() };
+        live.journal.note(EventKind::Up, "path wlan0 is open");
+        live.journal.note(EventKind::Refused, "secret.example:443 is a private address");
+        settings.set_names(true);
+        assert_eq!(live.journal.newest(9).len(), 2);
+        settings.set_names(false);
+        assert_eq!(live.journal.newest(9).len(), 1);
+    }
 
     #[test]
     fn credentials_are_compared_whole_and_never_shown() {

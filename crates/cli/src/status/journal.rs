@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt::Display,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ impl Journal {
         let mut text = text.to_string().replace(char::is_control, " ");
         let fits = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         text.truncate(fits);
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries();
         if let Some(last) = entries.kept.back_mut().filter(|last| last.kind == kind && last.text == text) {
             (last.count, last.unix_ms) = (last.count + 1, unix_ms());
             return;
@@ -76,8 +76,16 @@ impl Journal {
 
     /// The newest `most` entries, newest first.
     pub(crate) fn newest(&self, most: usize) -> Vec<EventRow> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.kept.iter().rev().take(most).cloned().collect()
+        self.entries().kept.iter().rev().take(most).cloned().collect()
+    }
+
+    /// Throws away what was written of a kind.
+    pub(crate) fn forget(&self, kind: EventKind) {
+        self.entries().kept.retain(|entry| entry.kind != kind);
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
