@@ -46,6 +46,11 @@ impl From<Unanswered> for Reply {
 }
 
 impl Asked {
+    /// The number of the connection to the server that it is made on.
+    pub(super) fn over(&self) -> u64 {
+        self.session.connection.stable_id()
+    }
+
     /// The stream's other direction, once the server has granted the request.
     ///
     /// # Errors

@@ -89,6 +89,8 @@ struct Origin {
     idle: Idle,
     /// Whether the last request was sent completely; nothing may follow half of one.
     sent: Arc<AtomicBool>,
+    /// The connection to the server that it goes over.
+    over: u64,
 }
 
 /// Why there is no response.
@@ -101,8 +103,11 @@ pub(super) enum Unanswered {
 }
 
 impl Origins {
-    fn take(&mut self, target: &Target) -> Option<Origin> {
-        self.kept.retain(|origin| !origin.sender.is_closed());
+    /// One that goes over `present`, if there is a connection to a server: one that was left, as since its
+    /// server is about to stop, waits for the end of what goes over it.
+    fn take(&mut self, target: &Target, present: Option<u64>) -> Option<Origin> {
+        let is_left = |origin: &Origin| present.is_some_and(|present| origin.over != present);
+        self.kept.retain(|origin| !origin.sender.is_closed() && !is_left(origin));
         let found = self.kept.iter().position(|origin| origin.target == *target)?;
         Some(self.kept.remove(found))
     }
@@ -131,7 +136,8 @@ pub(super) async fn ask(
     let lock = || origins.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(again) = again {
         loop {
-            let kept = lock().take(target);
+            let present = uplink.now().map(|session| session.connection.stable_id());
+            let kept = lock().take(target, present);
             let Some(mut origin) = kept else { break };
             if !origin.sent.load(Relaxed) || origin.sender.ready().await.is_err() {
                 continue;
@@ -158,6 +164,7 @@ impl Origin {
     /// answer.
     async fn open(uplink: &Uplink, target: &Target) -> Result<Self, Reply> {
         let (send, asked) = tunnel::ask(uplink, target.clone()).await?;
+        let over = asked.over();
         let idle = Idle(Arc::new(watch::Sender::new(None)));
         let io = OriginIo {
             receive: Some(Early::new(asked.granted())),
@@ -175,7 +182,7 @@ impl Origin {
             .handshake(TokioIo::new(io));
         let (sender, connection) = handshake.await.map_err(|error| Reply::new(Status::Failed, error))?;
         tokio::spawn(attend(connection, idle.0.subscribe()));
-        Ok(Self { target: target.clone(), sender, idle, sent: Arc::default() })
+        Ok(Self { target: target.clone(), sender, idle, sent: Arc::default(), over })
     }
 
     async fn send(
@@ -340,6 +347,31 @@ mod tests {
             drop(Lease { idle, sent: Arc::new(AtomicBool::new(whole)) });
             drop(io);
             assert_eq!(request.read_to_end(64).await.is_ok(), whole);
+        }
+    }
+
+    /// As where the server drains: it waits for what goes over it, a request every few seconds without end.
+    #[tokio::test]
+    async fn a_kept_connection_over_a_server_that_was_left_is_asked_no_more() {
+        let (_client, (send, receive), _server) = crate::association::tests::connected().await;
+        let target: Target = "a.example:80".parse().unwrap();
+        let idle = Idle(Arc::new(watch::Sender::new(None)));
+        let io = OriginIo {
+            receive: Some(Early::Granted(receive)),
+            send: Some(send),
+            finished: false,
+            idle: idle.0.subscribe(),
+            flow: None,
+        };
+        let (sender, _connection) = http1::handshake(TokioIo::new(io)).await.unwrap();
+        let mut origins = Origins::default();
+        origins.put(Origin { target: target.clone(), sender, idle, sent: Arc::default(), over: 7 });
+        for (present, is_there) in [(Some(7), true), (None, true), (Some(8), false), (Some(7), false)] {
+            let taken = origins.take(&target, present);
+            assert_eq!(taken.is_some(), is_there, "{present:?}");
+            if let Some(origin) = taken {
+                origins.put(origin);
+            }
         }
     }
 
