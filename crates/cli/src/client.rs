@@ -127,10 +127,17 @@ impl Credentials {
 /// What every local connection needs.
 pub(crate) struct Shared {
     pub(crate) uplink: Uplink,
-    pub(crate) credentials: Option<Credentials>,
+    credentials: RwLock<Option<Credentials>>,
     pub(crate) answers: Arc<Answers>,
     /// What a tunnel's device adds to the statistics, if there is one.
     pub(crate) tun: OnceLock<Box<dyn Fn() -> TunRow + Send + Sync>>,
+}
+
+impl Shared {
+    /// What programs must show now.
+    fn credentials(&self) -> Option<Credentials> {
+        self.credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// For a program to say what it wants; hung ones are dropped.
@@ -177,6 +184,17 @@ impl ClientSettings {
         }
     }
 
+    /// Whether programs must show something.
+    pub(crate) fn has_credentials(&self) -> bool {
+        self.shared.credentials().is_some()
+    }
+
+    /// What programs must show from now on. Whether that is something else than before.
+    pub(crate) fn set_credentials(&self, credentials: Credentials) -> bool {
+        let mut held = self.shared.credentials.write().unwrap_or_else(PoisonError::into_inner);
+        held.replace(credentials) != *held
+    }
+
     /// What paths are used for, from now on; false if that are too many.
     pub(crate) fn set_paths(&self, paths: &[PathOrder]) -> bool {
         self.shared.uplink.live().wishes.configure(paths).is_ok()
@@ -221,7 +239,7 @@ impl Client {
         let (uplink, publish) = Uplink::new(live.clone());
         let shared = Arc::new(Shared {
             uplink: uplink.clone(),
-            credentials: options.credentials,
+            credentials: RwLock::new(options.credentials),
             answers: Arc::new(Answers::new(options.early_answers)),
             tun: OnceLock::new(),
         });
@@ -261,7 +279,7 @@ mod tests {
     async fn hosts_that_are_hidden_are_in_no_event_either() {
         let (uplink, answers) = (Uplink::without_server(), Arc::default());
         let live = uplink.live().clone();
-        let shared = Shared { uplink, credentials: None, answers, tun: OnceLock::new() };
+        let shared = Shared { uplink, credentials: RwLock::default(), answers, tun: OnceLock::new() };
         let settings = ClientSettings { shared: Arc::new(shared), transport: Arc::default() };
         live.journal.note(EventKind::Up, "path wlan0 is open");
         live.journal.note(EventKind::Refused, "secret.example:443 is a private address");

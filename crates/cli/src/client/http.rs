@@ -211,7 +211,7 @@ impl Proxy {
         {
             return closing(words(400, "That request was not understood.", Some(turn)));
         }
-        if !self.shared.credentials.as_ref().is_none_or(|credentials| is_authorized(&head, credentials)) {
+        if !self.shared.credentials().is_none_or(|credentials| is_authorized(&head, &credentials)) {
             let text = "This proxy wants the user and the password that its owner has set.";
             let mut answer = closing(words(407, text, Some(turn)));
             answer
@@ -334,7 +334,8 @@ mod tests {
         let (tcp, _) = listener.accept().await.unwrap();
         let (place, send_away) = Place::alone();
         let uplink = Uplink::without_server();
-        let shared = Shared { uplink, credentials: None, answers: Arc::default(), tun: OnceLock::default() };
+        let (credentials, tun) = (std::sync::RwLock::default(), OnceLock::default());
+        let shared = Shared { uplink, credentials, answers: Arc::default(), tun };
         let served = tokio::spawn(serve(tcp, place, Arc::new(shared)));
         // The proxy answers this itself.
         program.write_all(b"OPTIONS http://a.example/ HTTP/1.1\r\nMax-Forwards: 0\r\n\r\n").await.unwrap();

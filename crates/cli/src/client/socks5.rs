@@ -30,7 +30,8 @@ const UNSPECIFIED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::I
 /// Serves one connection to the proxy.
 pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
     let (Ok(local), Ok(program)) = (tcp.local_addr(), tcp.peer_addr()) else { return };
-    let greeted = tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(tcp, shared.credentials.as_ref())).await;
+    let credentials = shared.credentials();
+    let greeted = tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(tcp, credentials.as_ref())).await;
     let (waiting, command, address) = match greeted {
         Ok(Ok(greeted)) => greeted,
         Ok(Err(error)) => return debug!(%program, %error, "not SOCKS5, or not let in"),

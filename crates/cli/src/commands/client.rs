@@ -13,7 +13,7 @@ use crate::{
     console::say,
     descriptors,
     failure::Failure,
-    secret::Places,
+    secret::{Places, Secret},
     status::Feed,
 };
 
@@ -48,10 +48,17 @@ pub(super) async fn run(args: ClientArgs, reload: Reload) -> Result<(), Failure>
     let (uplink, settings) = (client.uplink.clone(), client.settings());
     service::ready();
     tokio::select! {
-        () = reloading.run(|key, cli| {
-            let Command::Client(args) = &cli.command else { return false };
-            apply(key, &args.dial, &args.session, &settings)
-        }) => Ok(()),
+        () = reloading.run_and(
+            |key, cli| {
+                let Command::Client(args) = &cli.command else { return false };
+                // It is read in any case.
+                key == "proxy-auth-file" || apply(key, &args.dial, &args.session, &settings)
+            },
+            |cli| {
+                let Command::Client(args) = &cli.command else { return None };
+                renew_credentials(args, &settings)
+            },
+        ) => Ok(()),
         failure = client.run() => Err(failure),
         _ = signals.next() => {
             say("stopping");
@@ -79,13 +86,7 @@ pub(super) fn apply(key: &str, dial: &DialArgs, session: &SessionArgs, settings:
 
 /// What programs must show, if anything.
 fn credentials(args: &ClientArgs) -> Result<Option<Credentials>, Failure> {
-    let places = Places {
-        what: "the proxy's password",
-        argument: args.proxy_auth.as_deref(),
-        file: args.proxy_auth_file.as_deref(),
-        file_option: "--proxy-auth-file",
-        variable: "MENDPATH_PROXY_AUTH",
-    };
+    let places = places(args);
     if places.is_stdin() && invitation(&args.dial).is_stdin() {
         return Err(Failure::usage(
             "cannot read both the invitation and the proxy's password from standard input",
@@ -93,10 +94,46 @@ fn credentials(args: &ClientArgs) -> Result<Option<Credentials>, Failure> {
             "Name a file with --proxy-auth-file or --invitation-file",
         ));
     }
+    let Some((secret, credentials)) = read(&places)? else { return Ok(None) };
+    places.warn_of(&secret);
+    Ok(Some(credentials))
+}
+
+/// Reads it again, for the file that holds it may be another one by now. Says what came of that.
+fn renew_credentials(args: &ClientArgs, settings: &ClientSettings) -> Option<String> {
+    let places = places(args);
+    if places.is_stdin() {
+        // That was read to its end.
+        return None;
+    }
+    match read(&places) {
+        Ok(Some((_, credentials))) => {
+            let changed = settings.set_credentials(credentials);
+            changed.then(|| "the proxy's password is another one now".to_owned())
+        }
+        Ok(None) if settings.has_credentials() => {
+            Some("the proxies keep their password: start it again for none".to_owned())
+        }
+        Ok(None) => None,
+        Err(failure) => Some(format!("{failure} The proxy's password stays as it was")),
+    }
+}
+
+fn read(places: &Places<'_>) -> Result<Option<(Secret, Credentials)>, Failure> {
     let Some(secret) = places.read()? else { return Ok(None) };
     let credentials = secret.text.parse().map_err(|cure: String| {
         Failure::usage("cannot use the proxy's password", "it is not a user and a password", cure)
     })?;
-    places.warn_of(&secret);
-    Ok(Some(credentials))
+    Ok(Some((secret, credentials)))
+}
+
+/// Where the password may be.
+fn places(args: &ClientArgs) -> Places<'_> {
+    Places {
+        what: "the proxy's password",
+        argument: args.proxy_auth.as_deref(),
+        file: args.proxy_auth_file.as_deref(),
+        file_option: "--proxy-auth-file",
+        variable: "MENDPATH_PROXY_AUTH",
+    }
 }

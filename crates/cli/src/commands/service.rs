@@ -84,13 +84,24 @@ impl Reloading {
 
     /// Waits for the signal again and again. `apply` makes an option of that key count, with the
     /// value in [`Cli`], and says whether it can.
-    pub(super) async fn run(mut self, mut apply: impl FnMut(&str, &Cli) -> bool) {
+    pub(super) async fn run(self, apply: impl FnMut(&str, &Cli) -> bool) {
+        self.run_and(apply, |_| None).await;
+    }
+
+    /// The same. `also` looks each time at what options only name, and says what came of that.
+    pub(super) async fn run_and(
+        mut self,
+        mut apply: impl FnMut(&str, &Cli) -> bool,
+        mut also: impl FnMut(&Cli) -> Option<String>,
+    ) {
         while let Some(signal) = &mut self.signal
             && signal.recv().await.is_some()
         {
             tell(Said::Reloading);
             match self.reload.again() {
-                Ok(Some(change)) => outcome(&change, &mut apply).into_iter().for_each(say),
+                Ok(Some(change)) => {
+                    outcome(&change, &mut apply).into_iter().chain(also(&change.cli)).for_each(say);
+                }
                 Ok(None) => say("there is nothing to read again"),
                 Err(failure) => say(format_args!("{failure} The options stay as they were")),
             }

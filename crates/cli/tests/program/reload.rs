@@ -1,6 +1,14 @@
 //! Options of a running server and client are read again when they are told to.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, Permissions},
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::process::Process;
 
@@ -82,4 +90,40 @@ fn a_client_takes_over_what_it_can() {
         assert!(told.contains(key), "{key}: {told}");
     }
     client.line_with("`give-up` cannot change while it runs");
+}
+
+/// Whoever changes a password wants the old one to open nothing any more.
+#[test]
+fn a_client_takes_over_the_password_that_its_file_has_by_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, state, password] = ["client.toml", "state", "password"].map(|name| dir.path().join(name));
+    let server = Process::start(&["server", "--listen=127.0.0.1:0", "--state", state.to_str().unwrap()]);
+    let invitation = server.line_with("mendpath://");
+    write(&password, "alice:first");
+    fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
+    let named = format!("proxy-auth-file = '{}'\n", password.display());
+    write(&file, &format!("[client]\npath = ['127.0.0.1']\nhttp = '127.0.0.1:0'\n{named}"));
+    let client = Process::start(&["client", &invitation, "--config", file.to_str().unwrap()]);
+    let proxy = client.address_after("HTTP proxy on ");
+    let opens = |password: &str| {
+        let mut tcp = TcpStream::connect(proxy).unwrap();
+        // The proxy answers this itself.
+        let request = "OPTIONS http://a.example/ HTTP/1.1\r\nMax-Forwards: 0\r\nConnection: close";
+        let shown = STANDARD.encode(password);
+        let request = format!("{request}\r\nProxy-Authorization: Basic {shown}\r\n\r\n");
+        tcp.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        tcp.read_to_string(&mut answer).unwrap();
+        answer.starts_with("HTTP/1.1 200")
+    };
+    assert!(opens("alice:first") && !opens("alice:second"));
+    write(&password, "alice:second");
+    client.hang_up();
+    client.line_with("the proxy's password is another one now");
+    assert!(opens("alice:second") && !opens("alice:first"));
+    fs::set_permissions(&password, Permissions::from_mode(0o644)).unwrap();
+    client.hang_up();
+    let told = client.line_with("stays as it was");
+    assert!(told.contains("chmod 600"), "{told}");
+    assert!(opens("alice:second"));
 }
