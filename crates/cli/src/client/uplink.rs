@@ -147,6 +147,16 @@ impl Uplink {
         self.find(|session| session.connection.stable_id() != number).await
     }
 
+    /// Waits until there is another connection than that of this number.
+    pub(crate) async fn moved_on(&self, from: u64) {
+        let mut session = self.session.clone();
+        let is_another = |session: &Session| session.connection.stable_id() != from;
+        if session.wait_for(|session| session.as_ref().is_some_and(is_another)).await.is_err() {
+            // There is none any more.
+            std::future::pending().await
+        }
+    }
+
     /// What is written down for those who look.
     pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live

@@ -181,7 +181,7 @@ impl Origin {
             .max_buf_size(MAX_HEAD)
             .handshake(TokioIo::new(io));
         let (sender, connection) = handshake.await.map_err(|error| Reply::new(Status::Failed, error))?;
-        tokio::spawn(attend(connection, idle.0.subscribe()));
+        tokio::spawn(attend(connection, idle.0.subscribe(), uplink.clone(), over));
         Ok(Self { target: target.clone(), sender, idle, sent: Arc::default(), over })
     }
 
@@ -196,10 +196,13 @@ impl Origin {
     }
 }
 
-/// Runs a connection until it ends, has been idle for too long, or nobody is left who could use it.
+/// Runs a connection until it ends, has been idle for too long, or nobody is left who could use it; one
+/// over a server that the client has left ends as soon as it is idle.
 async fn attend(
     connection: http1::Connection<TokioIo<OriginIo>, Upload>,
     mut idle: watch::Receiver<Option<Rest>>,
+    uplink: Uplink,
+    over: u64,
 ) {
     let mut connection = pin!(connection.with_upgrades());
     loop {
@@ -213,6 +216,7 @@ async fn attend(
         tokio::select! {
             _ = &mut connection => return,
             () = too_long => return,
+            () = uplink.moved_on(over), if since.is_some() => return,
             changed = idle.changed() => if changed.is_err() {
                 let _ = timeout(GRACE, connection).await;
                 return;
