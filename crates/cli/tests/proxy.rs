@@ -71,6 +71,12 @@ async fn http_tunnels() {
         let mut tcp = TcpStream::connect(proxy).await.unwrap();
         let heard = String::from_utf8(converse(&mut tcp, b"GET / HTTP/1.1\r\n\r\n").await).unwrap();
         assert!(heard.starts_with("HTTP/1.1 405 ") && heard.contains("use CONNECT"), "{heard}");
+        assert!(heard.to_lowercase().contains("\r\nallow: connect\r\n"), "{heard}");
+
+        let mut tcp = TcpStream::connect(proxy).await.unwrap();
+        let heard = converse(&mut tcp, format!("TRACE http://{echo}/ HTTP/1.1\r\n\r\n").as_bytes()).await;
+        let heard = String::from_utf8(heard).unwrap().to_lowercase();
+        assert!(heard.starts_with("http/1.1 405 ") && heard.contains("\r\nallow: delete, get,"), "{heard}");
     })
     .await;
 }

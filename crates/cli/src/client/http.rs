@@ -28,7 +28,7 @@ use hyper::{
     Method, Request, Response, StatusCode,
     body::Incoming,
     ext::ReasonPhrase,
-    header::{CONNECTION, CONTENT_TYPE, HeaderValue, PROXY_AUTHENTICATE},
+    header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, PROXY_AUTHENTICATE},
     server::conn::http1,
     service::service_fn,
     upgrade::OnUpgrade,
@@ -305,6 +305,10 @@ fn words(code: u16, text: &str, turn: Option<Turn>) -> Answer {
     let mut answer = Response::new(Download::words(format!("mendpath: {text}\n"), turn));
     *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if answer.status() == StatusCode::METHOD_NOT_ALLOWED {
+        // RFC 9110 section 15.5.6; of what is asked of the proxy itself.
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("CONNECT"));
+    }
     answer
 }
 

@@ -6,7 +6,7 @@ use hyper::{
     Method, Request, Response, StatusCode, Uri, Version,
     body::Incoming,
     ext::on_informational,
-    header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderValue, TRANSFER_ENCODING, UPGRADE},
+    header::{ALLOW, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderValue, TRANSFER_ENCODING, UPGRADE},
     http::request::Parts,
 };
 use tokio::sync::oneshot;
@@ -27,6 +27,9 @@ use crate::{
     status::{Outcome, Protocol, Timed},
     target::Target,
 };
+
+/// The usual methods that are forwarded, as unusual ones are.
+const FORWARDED: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
 
 /// A request as the origin server is to see it.
 #[derive(Debug)]
@@ -100,7 +103,11 @@ impl Answered {
             Self::Expectation => {
                 closing(words(417, "The only expectation this proxy knows is 100-continue.", turn))
             }
-            Self::Trace => closing(words(405, "TRACE is not forwarded.", turn)),
+            Self::Trace => {
+                let mut answer = closing(words(405, "TRACE is not forwarded.", turn));
+                answer.headers_mut().insert(ALLOW, HeaderValue::from_static(FORWARDED));
+                answer
+            }
             Self::Options => words(200, "This is a proxy for CONNECT and plain http:// requests.", turn),
         }
     }
