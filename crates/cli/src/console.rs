@@ -110,7 +110,7 @@ pub fn progress(length: u64, template: &str) -> ProgressBar {
     ProgressBar::new(length).with_style(style.progress_chars("=> "))
 }
 
-/// Sends logs to stderr: warnings of our crates, with `-v` information, with `-vv` everything.
+/// Sends logs to stderr: errors, with `-v` what our crates say of events, then more and more.
 /// `RUST_LOG` overrules.
 pub fn init_logs(verbose: u8, format: LogFormat) {
     JSON.store(format == LogFormat::Json, Relaxed);

@@ -10,7 +10,10 @@ use std::{
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -25,9 +28,9 @@ use hickory_resolver::{
     },
 };
 use tokio::time::{Instant, timeout};
-use tracing::{debug, warn};
+use tracing::debug;
 
-use crate::{destination::source_towards, target::DNS_PORT};
+use crate::{console::say, destination::source_towards, target::DNS_PORT};
 
 /// For all questions about a name together.
 const LIMIT: Duration = Duration::from_secs(8);
@@ -61,6 +64,8 @@ pub(crate) struct Names {
     resolv_conf: PathBuf,
     hosts: PathBuf,
     current: Mutex<Option<Current>>,
+    /// The user knows that the system's name servers are not known.
+    told: AtomicBool,
 }
 
 /// What was made of the system's files, and as of when.
@@ -90,7 +95,9 @@ pub(crate) async fn names_work(given: &[SocketAddr]) -> Result<String, String> {
 /// The name servers of this machine, as its files are now.
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 pub(crate) fn system_name_servers() -> Vec<IpAddr> {
-    Names::new(&[]).servers().iter().map(SocketAddr::ip).collect()
+    // Nobody is asked for a name here, and it is looked once a second.
+    let names = Names { told: AtomicBool::new(true), ..Names::new(&[]) };
+    names.servers().iter().map(SocketAddr::ip).collect()
 }
 
 impl Names {
@@ -101,6 +108,7 @@ impl Names {
             resolv_conf: "/etc/resolv.conf".into(),
             hosts: "/etc/hosts".into(),
             current: Mutex::default(),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -164,11 +172,15 @@ impl Names {
         Ok(Configured { dns, hosts })
     }
 
+    /// What to tell the user of name servers that the system does not say, once, if they are needed.
+    fn complaint(&self, error: &NetError) -> Option<String> {
+        let is_news = self.given.is_empty() && !self.told.swap(true, Relaxed);
+        is_news.then(|| format!("cannot use /etc/resolv.conf: {error}; asking a name server on this machine"))
+    }
+
     fn name_servers(&self) -> (ResolverConfig, ResolverOpts) {
         let system = system_conf(&self.resolv_conf).unwrap_or_else(|error| {
-            if self.given.is_empty() {
-                warn!(%error, "cannot use /etc/resolv.conf; asking a name server on this machine");
-            }
+            self.complaint(&error).into_iter().for_each(say);
             // As resolv.conf(5) says.
             let here = NameServerConfig::udp_and_tcp(Ipv4Addr::LOCALHOST.into());
             (ResolverConfig::from_name_servers(vec![here]), ResolverOpts::default())
@@ -263,6 +275,16 @@ mod tests {
     use std::net::Ipv6Addr;
 
     use super::*;
+
+    #[test]
+    fn that_the_system_says_no_name_server_is_told_once() {
+        let error = NetError::from(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let names = Names::new(&[]);
+        assert!(names.complaint(&error).unwrap().contains("asking a name server on this machine"));
+        assert_eq!(names.complaint(&error), None);
+        let given = Names::new(&["192.0.2.53:53".parse().unwrap()]);
+        assert_eq!(given.complaint(&error), None, "it is asked for nothing");
+    }
 
     #[test]
     fn few_addresses_are_taken_of_a_long_answer_and_both_families_in_turn() {
