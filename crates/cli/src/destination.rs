@@ -13,8 +13,13 @@ pub use machine::source_towards;
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
+
+use ipnet::IpNet;
 
 use self::machine::Machine;
 
@@ -61,6 +66,9 @@ pub enum NotPublic {
     /// A public one, of a host in the same network as this machine.
     #[error("an address of the server's own network")]
     Neighbour,
+    /// Of a machine with a tunnel to this server.
+    #[error("an address of another client")]
+    Client,
     /// The system did not say whether it is this machine's.
     #[error("an address that could not be checked just now")]
     Unchecked,
@@ -71,6 +79,8 @@ pub struct Destinations {
     /// [`DestinationPolicy::AllowPrivate`].
     allow_private: AtomicBool,
     machine: Machine,
+    /// Where clients with tunnels have their addresses: they are nobody's business, whatever the policy says.
+    clients: OnceLock<Vec<IpNet>>,
 }
 
 impl DestinationPolicy {
@@ -96,7 +106,8 @@ impl DestinationPolicy {
 impl Destinations {
     /// Destinations by `policy`, on this machine.
     pub fn new(policy: DestinationPolicy) -> Self {
-        let destinations = Self { allow_private: AtomicBool::new(false), machine: Machine::new() };
+        let (allow_private, clients) = (AtomicBool::new(false), OnceLock::new());
+        let destinations = Self { allow_private, machine: Machine::new(), clients };
         destinations.set_policy(policy);
         destinations
     }
@@ -104,6 +115,16 @@ impl Destinations {
     /// From now on `policy` counts.
     pub fn set_policy(&self, policy: DestinationPolicy) {
         self.allow_private.store(policy == DestinationPolicy::AllowPrivate, Relaxed);
+    }
+
+    /// From now on nobody may connect to these networks, where clients with tunnels have their addresses.
+    /// Only the first call counts.
+    pub fn keep_out_of(&self, clients: Vec<IpNet>) {
+        let _ = self.clients.set(clients);
+    }
+
+    fn is_client(&self, ip: IpAddr) -> bool {
+        self.clients.get().is_some_and(|networks| networks.iter().any(|network| network.contains(&ip)))
     }
 
     fn policy(&self) -> DestinationPolicy {
@@ -122,12 +143,16 @@ impl Destinations {
     /// The kind of address it is instead.
     pub fn check(&self, ip: IpAddr) -> Result<(), NotPublic> {
         let ip = ip.to_canonical();
+        let stands_for = behind(ip).map(IpAddr::from);
+        if self.is_client(ip) || stands_for.is_some_and(|ip| self.is_client(ip)) {
+            return Err(NotPublic::Client);
+        }
         self.policy().check(ip)?;
         if self.allow_private() {
             return Ok(());
         }
         self.machine.check(ip)?;
-        behind(ip).map_or(Ok(()), |ip| self.machine.check(ip.into()))
+        stands_for.map_or(Ok(()), |ip| self.machine.check(ip))
     }
 
     /// Keeps the addresses that may be connected to.
@@ -308,6 +333,19 @@ mod tests {
         assert_eq!(destinations.check(inside), Ok(()));
         destinations.set_policy(DestinationPolicy::PublicOnly);
         assert_eq!(destinations.check(inside), Err(NotPublic::Private));
+    }
+
+    /// Their firewall lets nothing in from elsewhere, and a server's own programs are not elsewhere.
+    #[tokio::test]
+    async fn clients_with_tunnels_are_nobodys_business_whatever_the_policy_says() {
+        let destinations = Destinations::new(DestinationPolicy::AllowPrivate);
+        let check = |text: &str| destinations.check(text.parse().unwrap());
+        assert_eq!(check("198.19.0.7"), Ok(()));
+        destinations.keep_out_of(vec!["198.19.0.0/16".parse().unwrap(), "fd00:1::/64".parse().unwrap()]);
+        for client in ["198.19.0.7", "::ffff:198.19.0.7", "64:ff9b::c613:7", "fd00:1::7"] {
+            assert_eq!(check(client), Err(NotPublic::Client), "{client}");
+        }
+        assert_eq!((check("198.18.0.7"), check("fd00:2::7")), (Ok(()), Ok(())));
     }
 
     #[tokio::test]

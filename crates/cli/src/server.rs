@@ -300,9 +300,11 @@ impl ProxyServer {
         self.accounts.clone()
     }
 
-    /// Offers tunnels of packets, before it is asked for [statistics](Self::statistics).
+    /// Offers tunnels of packets, whose addresses are of that pool, before it is asked for
+    /// [statistics](Self::statistics).
     #[cfg(all(feature = "tunnel", target_os = "linux"))]
-    pub(crate) fn offer(&self, tunnels: Arc<Tunnels>) {
+    pub(crate) fn offer(&self, tunnels: Arc<Tunnels>, pool: &Pool) {
+        self.shared.destinations.keep_out_of(vec![pool.v4.into(), pool.v6.into()]);
         let _ = self.shared.tunnels.set(tunnels);
     }
 

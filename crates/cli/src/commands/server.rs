@@ -118,7 +118,7 @@ async fn offer_tunnels(server: &ProxyServer, networks: &[ipnet::IpNet]) -> Resul
     })?;
     tokio::spawn(tunnels.clone().run());
     tokio::spawn(machine.keep());
-    server.offer(tunnels);
+    server.offer(tunnels, &pool);
     say(format_args!("tunnels of packets have addresses of {} and {}", pool.v4, pool.v6));
     Ok(machine)
 }

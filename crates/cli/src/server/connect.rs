@@ -185,6 +185,7 @@ fn resolver(target: &Target, allowance: &Allowance) -> Result<Vec<SocketAddr>, R
 fn forbidden(target: &Target, why: NotPublic) -> Reply {
     match why {
         NotPublic::Unchecked => Reply::new(Status::Failed, format_args!("{target} is {why}; try again")),
+        NotPublic::Client => Reply::new(Status::Forbidden, format_args!("{target} is {why}")),
         _ => Reply::new(
             Status::Forbidden,
             format_args!("{target} is {why}; the server needs --allow-private for that"),
