@@ -40,6 +40,9 @@ const LOOK_UP_AGAIN: Duration = Duration::from_secs(60);
 /// How long a permission lasts: addresses may come to this machine later. And how long the name server
 /// is the one that it was: a reload may name another.
 const CHECK_AGAIN: Duration = Duration::from_secs(1);
+/// For how long a name server may owe an answer, until the next question goes to another one. Programs ask
+/// again after five seconds, as a rule.
+const NO_ANSWER: Duration = Duration::from_secs(3);
 /// The longest UDP payload.
 const MAX_PAYLOAD: usize = 65_507;
 
@@ -112,7 +115,7 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
             () = silence => return,
         };
         if let Some((payload, from)) = arrived
-            && pass_back(&association, &peers, from, payload)
+            && pass_back(&association, &mut peers, from, payload)
         {
             last_traffic = Instant::now();
         }
@@ -120,8 +123,9 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
 }
 
 /// Only hosts that the client has spoken to may answer.
-fn pass_back(association: &Association, peers: &Peers, from: SocketAddr, payload: Vec<u8>) -> bool {
+fn pass_back(association: &Association, peers: &mut Peers, from: SocketAddr, payload: Vec<u8>) -> bool {
     let Some(peer) = peers.name_of(from) else { return false };
+    peers.on_heard(&peer);
     if peers.pays(Direction::Down, &payload) {
         let packet = Packet { peer, payload };
         if from.port() == DNS_PORT || packet.peer.is_resolver() {
@@ -200,6 +204,8 @@ struct Peers {
     /// The name server that it asks, under the name [`RESOLVER`](crate::protocol::RESOLVER). That
     /// permits nothing else at its address.
     resolver: Option<SocketAddr>,
+    /// Since when that owes an answer.
+    owes_since: Option<Instant>,
     /// Who may answer, and when that was checked.
     spoken_to: BTreeMap<IpAddr, Instant>,
     /// Lookups under way; a name server that does not answer holds up nobody but who asked for that
@@ -216,6 +222,7 @@ impl Peers {
             allowance: allowance.clone(),
             names: BTreeMap::new(),
             resolver: None,
+            owes_since: None,
             spoken_to: BTreeMap::new(),
             lookups: JoinSet::new(),
             asked: Vec::new(),
@@ -230,8 +237,9 @@ impl Peers {
         let address = match (&target.host, self.names.get(target)) {
             (Host::Ip(ip), _) => SocketAddr::new(ip.to_canonical(), target.port),
             (_, Some((when, Some(address)))) => {
-                let (address, is_old) = (*address, when.elapsed() >= lasts);
-                if is_old {
+                let (so_far, is_old) = (*address, when.elapsed() >= lasts);
+                let address = if target.is_resolver() { self.one_that_answers(so_far) } else { so_far };
+                if is_old && address == so_far {
                     // Until it is known, packets go where they went.
                     self.ask(target, Some(address));
                 }
@@ -244,6 +252,31 @@ impl Peers {
             }
         };
         (target.is_resolver() || self.permits(address.ip())).then_some((packet, address))
+    }
+
+    /// The name server for a question: the one so far, or the next where that has owed an answer for too
+    /// long. It may be gone, and this machine's own questions go to another then, too.
+    fn one_that_answers(&mut self, so_far: SocketAddr) -> SocketAddr {
+        let now = Instant::now();
+        let since = *self.owes_since.get_or_insert(now);
+        if now.duration_since(since) < NO_ANSWER {
+            return so_far;
+        }
+        self.allowance.on_silent(so_far);
+        let servers = self.allowance.name_servers();
+        let after = servers.iter().position(|server| *server == so_far).map_or(0, |at| at + 1);
+        let Some(next) = servers.get(after).or(servers.first()).copied() else { return so_far };
+        self.owes_since = Some(now);
+        self.names.insert(Target::resolver(), (now, Some(next)));
+        self.resolver = Some(next);
+        next
+    }
+
+    /// A host has sent something.
+    fn on_heard(&mut self, peer: &Target) {
+        if peer.is_resolver() {
+            self.owes_since = None;
+        }
     }
 
     fn look_up(&mut self, packet: Held<Packet>) {
@@ -285,6 +318,9 @@ impl Peers {
             std::mem::take(&mut self.waiting).into_iter().partition(|held| held.packet.peer == target);
         self.waiting = waiting;
         let ready: Vec<_> = ready;
+        if target.is_resolver() && !ready.is_empty() {
+            self.owes_since.get_or_insert_with(Instant::now);
+        }
         let permitted = address.filter(|address| target.is_resolver() || self.permits(address.ip()));
         permitted.map_or_else(Vec::new, |address| ready.into_iter().map(|held| (held, address)).collect())
     }
@@ -422,6 +458,30 @@ mod tests {
         // Who cannot be asked takes nothing away.
         peers.found(target, None);
         assert_eq!(route(&mut peers, &resolver), Some(after));
+    }
+
+    /// As one of two that is gone; programs know only one name, and ask for that again.
+    #[tokio::test(start_paused = true)]
+    async fn where_a_name_server_does_not_answer_another_is_asked() {
+        let mut peers = peers(PublicOnly);
+        let [one, other]: [SocketAddr; 2] =
+            ["192.0.2.53:53", "192.0.2.54:53"].map(|address| address.parse().unwrap());
+        peers.shared.means.set_names(crate::names::Names::new(&[one, other]));
+        let resolver = format!("{RESOLVER}:53");
+        assert_eq!(look_up(&mut peers, &resolver).await, [one]);
+        for (heard, asked) in [(false, other), (true, other), (false, one), (false, other)] {
+            if heard {
+                peers.on_heard(&Target::resolver());
+            }
+            tokio::time::advance(NO_ANSWER).await;
+            assert_eq!(route(&mut peers, &resolver), Some(asked));
+            assert_eq!(peers.name_of(asked), Some(Target::resolver()));
+            while let Some(found) = peers.lookups.join_next().await {
+                let (target, address) = found.unwrap();
+                peers.found(target, address);
+            }
+            assert_eq!(peers.resolver, Some(asked), "also when it was looked up again");
+        }
     }
 
     #[tokio::test]

@@ -2,7 +2,9 @@
 //! share.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -24,12 +26,16 @@ const WAITING_LOOKUPS: usize = 256;
 const PER_LOOKUP: usize = 12;
 /// Fewer descriptors leave room for one lookup at a time.
 const VERY_FEW: usize = 128;
+/// For how long a name server that did not answer comes behind the others.
+const SILENT_FOR: Duration = Duration::from_secs(60);
 /// Between warnings that sockets are short.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
 
 /// For all clients.
 pub(super) struct Means {
     names: RwLock<Arc<Names>>,
+    /// Name servers that did not answer clients' questions, and when that was found.
+    silent: Mutex<BTreeMap<SocketAddr, Instant>>,
     lookups: Arc<Pool>,
     sockets: Arc<Pool>,
     /// The limit that the shares derive from, and when somebody was told that it is reached.
@@ -57,6 +63,7 @@ impl Means {
         let sockets = descriptors.saturating_sub(own + lookups * PER_LOOKUP).max(2);
         Arc::new(Self {
             names: RwLock::new(Arc::new(names)),
+            silent: Mutex::default(),
             lookups: Pool::new(lookups, LOOKUPS_EACH),
             sockets: Pool::new(sockets, sockets),
             descriptors,
@@ -77,6 +84,12 @@ impl Means {
 
     fn names(&self) -> Arc<Names> {
         self.names.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn silent(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Instant>> {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.retain(|_, since| since.elapsed() < SILENT_FOR);
+        silent
     }
 
     fn warn(&self) {
@@ -113,9 +126,17 @@ impl Allowance {
         self.sockets.take(count)
     }
 
-    /// Where this server looks names up.
-    pub(super) fn name_servers(&self) -> Vec<std::net::SocketAddr> {
-        self.means.names().servers()
+    /// Where this server looks names up; those that did not answer lately come last.
+    pub(super) fn name_servers(&self) -> Vec<SocketAddr> {
+        let mut servers = self.means.names().servers();
+        let silent = self.means.silent();
+        servers.sort_by_key(|server| silent.contains_key(server));
+        servers
+    }
+
+    /// One of them does not answer.
+    pub(super) fn on_silent(&self, name_server: SocketAddr) {
+        self.means.silent().insert(name_server, Instant::now());
     }
 
     /// The addresses of a name, those that this machine has a route to first.
@@ -161,6 +182,20 @@ mod tests {
         );
         tasks.shutdown().await;
         assert_eq!(greedy.lookups.used_and_waiting(), (0, 0), "who is gone asks for nothing");
+    }
+
+    /// A program's next question comes from another socket.
+    #[tokio::test(start_paused = true)]
+    async fn name_servers_that_did_not_answer_come_last_for_a_while() {
+        let [one, other]: [SocketAddr; 2] =
+            ["192.0.2.53:53", "192.0.2.54:53"].map(|address| address.parse().unwrap());
+        let means = Means::new(1_024, 256, Names::new(&[one, other]));
+        let [client, another] = [(); 2].map(|()| means.allowance(Account::unlimited()));
+        assert_eq!(another.name_servers(), [one, other]);
+        client.on_silent(one);
+        assert_eq!(another.name_servers(), [other, one]);
+        tokio::time::advance(SILENT_FOR).await;
+        assert_eq!(another.name_servers(), [one, other]);
     }
 
     /// As `mendpath run` and `tunnel` need it.
