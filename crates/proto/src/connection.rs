@@ -412,6 +412,7 @@ impl Connection {
             None => recovery.to_string(),
         };
         self.repair.fill_stats(&mut stats);
+        stats.stream_bytes_sent = self.streams.first_sent_bytes();
         stats.reasons = self.reasons();
         stats.datagrams_dropped = self.datagrams.dropped();
         stats.timed.expired = self.datagrams.expired();
@@ -451,9 +452,7 @@ impl Connection {
     /// [`WriteError::Blocked`] if none can be taken now: a `Writable` event tells when to try
     /// again.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
-        let taken = self.streams.write(id, data)?;
-        self.stats.stream_bytes_sent += taken as u64;
-        Ok(taken)
+        self.streams.write(id, data)
     }
 
     /// Ends the sending half after what has been written.

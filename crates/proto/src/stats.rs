@@ -150,7 +150,7 @@ pub struct ConnectionStats {
     pub spurious_losses: u64,
     /// Stream bytes sent for the first time.
     pub stream_bytes_sent: u64,
-    /// Stream bytes received for the first time.
+    /// Stream bytes that the application has read.
     pub stream_bytes_received: u64,
     /// Name of the recovery scheme in use; `cofuso (as fuso: the peer does not decode)` says that
     /// it fell back.
@@ -196,7 +196,8 @@ pub struct ConnectionStats {
     pub bottleneck_probes: u64,
     /// Control frames that wait to be sent.
     pub control_pending: usize,
-    /// Received application datagrams dropped because nobody read them.
+    /// Application datagrams dropped: received ones that nobody read in time, and ones that were to be sent and
+    /// that no packet can carry any more, since a path came to carry less.
     pub datagrams_dropped: u64,
     /// Datagrams with deadlines.
     pub timed: TimedStats,

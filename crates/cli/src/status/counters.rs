@@ -29,7 +29,7 @@ static COUNTERS: [Counter; 18] = [
     counter!(packets_received, "Packets received."),
     counter!(packets_lost, "Packets declared lost."),
     counter!(stream_bytes_sent, "Stream bytes sent for the first time."),
-    counter!(stream_bytes_received, "Stream bytes received for the first time."),
+    counter!(stream_bytes_received, "Stream bytes received and read."),
     counter!(recovery_bytes_sent, "Bytes of copies and repair symbols sent."),
     counter!(copies_sent, "Copies of packets sent."),
     counter!(late_copies_sent, "Copies of data that was stuck on a slow or dead path."),
@@ -40,7 +40,7 @@ static COUNTERS: [Counter; 18] = [
     counter!(packets_rebuilt, "Packets of the peer rebuilt here."),
     counter!(packets_rebuilt_by_peer, "Packets of ours that the peer rebuilt."),
     counter!(packets_mended, "Lost packets whose data had reached the peer by a copy or a repair symbol."),
-    counter!(datagrams_dropped, "Datagrams dropped because nobody read them."),
+    counter!(datagrams_dropped, "Datagrams dropped because nobody read them, or no packet carried them any more."),
 ];
 
 /// The values of the counters, of one connection or of several.

@@ -103,6 +103,22 @@ async fn big_transfers_in_both_directions() {
     .await;
 }
 
+#[tokio::test]
+async fn bytes_count_as_sent_once_they_leave() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        let sent = || client.stats().stream_bytes_sent;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(&[7; 4_096]).await.unwrap();
+        assert_eq!(sent(), 0, "the connection's task has not had its turn");
+        send.finish().unwrap();
+        send.finished().await.unwrap();
+        assert_eq!(sent(), 4_096);
+    })
+    .await;
+}
+
 /// Who accepts a stream after its reset has arrived gets nothing of it, but for what was promised.
 #[tokio::test]
 async fn what_was_promised_of_a_stream_outlives_its_reset() {

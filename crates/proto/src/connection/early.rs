@@ -229,7 +229,6 @@ impl Connection {
         self.streams.raise_limits(&raised);
         self.datagrams =
             Datagrams::new(self.config.datagram_send_buffer, self.config.datagram_receive_buffer);
-        self.stats.stream_bytes_sent = 0;
         self.events.push_back(Event::EarlyDataRejected);
     }
 }

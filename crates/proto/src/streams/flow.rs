@@ -26,6 +26,10 @@ impl Credit {
         self.limit
     }
 
+    pub(super) fn used(&self) -> u64 {
+        self.used
+    }
+
     pub(super) fn take(&mut self, n: u64) {
         debug_assert!(n <= self.available());
         self.used += n;

@@ -40,6 +40,12 @@ impl Streams {
         self.totals.lost + self.totals.unsent
     }
 
+    /// Bytes of stream data that have left, ever, each counted once: of what was written, credit was taken for
+    /// all but what a reset has kept back.
+    pub(crate) fn first_sent_bytes(&self) -> u64 {
+        self.credit.used() - self.totals.unsent
+    }
+
     /// Bytes that were taken from the application and have not been acknowledged.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.totals.held

@@ -54,6 +54,30 @@ fn a_reset_gives_back_the_credit_of_what_was_never_sent() {
     assert_eq!(server.stats().receive_buffered, 10);
 }
 
+/// Statistics tell what has left, not what an application has written.
+#[test]
+fn bytes_count_as_sent_when_they_leave_and_once() {
+    let (mut client, mut server) = pair(&config(), &config());
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, &[1; 5_000]).unwrap();
+    assert_eq!(client.first_sent_bytes(), 0);
+    let (_, mut lost) = packet(&mut client, 1_200);
+    let first = lost.data_len();
+    assert!(first > 1_000);
+    assert_eq!(client.first_sent_bytes(), first);
+    client.on_lost(&mut lost);
+    let (_, again) = packet(&mut client, 1_200);
+    assert_eq!(again.ranges[0], lost.ranges[0]);
+    client.reset(id, 0u8.into()).unwrap();
+    let before = client.first_sent_bytes();
+    assert!((first..first + 1_200).contains(&before), "the rest never leaves: {before}");
+    let other = client.open(Dir::Uni).unwrap();
+    client.write(other, &[1; 3_000]).unwrap();
+    client.finish(other).unwrap();
+    transfer(&mut client, &mut server);
+    assert_eq!((client.first_sent_bytes(), client.stats().send_buffered), (before + 3_000, 0));
+}
+
 #[test]
 fn the_send_buffer_is_shared_and_frees_up_by_acknowledgements() {
     let small = StreamsConfig { send_buffer: 80, ..config() };
