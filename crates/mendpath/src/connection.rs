@@ -330,7 +330,8 @@ impl Connection {
     /// all places are taken, but some by paths that are being closed, it waits for one of them first.
     ///
     /// Binds a fresh socket for the path unless the options name one that is bound; it is closed
-    /// with the path. When the future is dropped early, the path is given up.
+    /// with the path. When the future is dropped early, or nobody answers in time, the path is given up,
+    /// unless no other is left by then.
     ///
     /// # Errors
     /// If no socket can be bound, the peer refuses or does not answer in time, or the connection

@@ -25,9 +25,12 @@ impl Drop for Attempt<'_> {
             return;
         }
         let mut state = self.shared.lock();
-        // Refused if the path is gone already, which is just as well.
-        let _ = state.proto.close_path(clock::now(), self.id, APPLICATION_ABANDON_PATH);
-        state.forget_path(self.id);
+        // Refused if the path is gone already, which is just as well, or if no other is left: then it stays,
+        // and so does its socket, without which the connection would be lost. The peer may answer yet.
+        let closed = state.proto.close_path(clock::now(), self.id, APPLICATION_ABANDON_PATH);
+        if closed != Err(PathError::LastPath) {
+            state.forget_path(self.id);
+        }
         drop(state);
         self.shared.wake_driver();
     }
@@ -117,4 +120,37 @@ fn adopt(
     // The path exists: it was opened under this very lock.
     let _ = state.proto.set_path_status(id, status);
     state.watch_path(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClientConfig, Endpoint, Identity, ServerConfig};
+
+    /// As when the server abandons the others while it is not answered there yet.
+    #[tokio::test]
+    async fn who_gives_up_the_last_path_leaves_it_its_socket() {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::server(ServerConfig::with_identity(&identity).unwrap(), any).unwrap();
+        let client = Endpoint::client(any).unwrap();
+        let config = ClientConfig::with_pinned_key(identity.pin());
+        let via = PathOptions::new().local(any);
+        let connecting = client.connect_via(&config, &via, server.local_addrs()[0], "localhost").unwrap();
+        let (connection, peer) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+        let (connection, _peer) = (connection.unwrap(), peer.unwrap());
+        let sockets = client.local_addrs();
+        assert_eq!(sockets.len(), 2, "one of them is the path's");
+        drop(Attempt { shared: connection.shared(), id: PathId(0), validated: false });
+        // Longer than a socket lingers whose path is gone.
+        let mut tick = tokio::time::interval(std::time::Duration::from_millis(20));
+        for _ in 0..60 {
+            tick.tick().await;
+        }
+        assert_eq!(client.local_addrs(), sockets);
+        let mut send = connection.open_uni().await.unwrap();
+        send.write_all(b"still there").await.unwrap();
+        send.finish().unwrap();
+        send.finished().await.unwrap();
+    }
 }
