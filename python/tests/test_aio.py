@@ -542,6 +542,24 @@ def test_a_peer_that_never_reads_holds_the_writer_back():
     run(main)
 
 
+def test_nothing_is_written_behind_an_end_that_waits():
+    async def main():
+        async with pair(server={"receive_window": 1 << 20, "stream_receive_window": 1 << 19}) as (ours, theirs):
+            _, writer, reader, _ = await both_ways(ours, theirs)
+            data = os.urandom(4 << 20)
+            writer.write(data)
+            writer.close()
+            assert writer.waiting
+            with pytest.raises(aio.StreamClosed):
+                writer.write(b"more")
+            assert await reader.read() == data
+            await writer.wait_closed()
+            with pytest.raises(aio.StreamClosed):
+                writer.write(b"more")
+
+    run(main)
+
+
 def test_a_server_that_closes_says_why():
     async def main():
         async with pair() as (ours, theirs):

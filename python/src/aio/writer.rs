@@ -57,6 +57,12 @@ impl State {
         }
     }
 
+    /// Whether the end has been said and waits behind what was written before it. Once the transport has it, it
+    /// is the transport that refuses what follows.
+    fn is_ending(&self) -> bool {
+        self.ending && self.failed.is_none()
+    }
+
     fn fail(&mut self, error: WriteError, over: &mut Vec<PyBackedBytes>) {
         over.extend(self.waiting.drain(..));
         (self.taken, self.held) = (0, 0);
@@ -107,6 +113,9 @@ impl NativeWriter {
     /// Takes all of it. How many bytes wait for room now; if there are any, the ring rings when there
     /// is some.
     fn write(&self, py: Python<'_>, data: PyBackedBytes, ring: &Ring) -> PyResult<usize> {
+        if self.lock()?.is_ending() {
+            return Err(errors::writing(py, &WriteError::ClosedStream));
+        }
         self.change(py, ring, |state| {
             if state.failed.is_none() && !data.is_empty() {
                 state.held += data.len();

@@ -175,6 +175,7 @@ class StreamWriter:
         """Takes all of it, and never waits: :meth:`drain` does, and who writes much calls it. ``bytes`` are not copied
         while they wait.
 
+        :raises StreamClosed: when it was closed or reset.
         :raises StreamStopped: when the peer wants no more.
         :raises ConnectionLost: when the connection has ended.
         """
