@@ -45,7 +45,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     chat.finished().await?;
     let timed = connection.stats().timed;
     connection.close(0u8.into(), b"hung up");
-    println!("sent {}, in time {}, of these mended {}", timed.sent, timed.in_time, timed.mended);
+    let in_time = timed.in_time + timed.mended;
+    println!("sent {}, in time {in_time}, of these mended {}", timed.sent, timed.mended);
     println!("heard {} of {PACKETS}", heard.await?.map_err(|error| error.to_string())?);
     client.wait_idle().await;
     Ok(())

@@ -21,9 +21,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // Nothing is lost but by full queues: no repair, and the controller that all others have.
         recovery: RecoveryKind::None,
         controller: ControllerKind::Cubic,
-        // Room for more on the way than the defaults have; one stream gets half of it at most.
+        // Room for more on the way than the defaults have: one stream gets half of the window at most, and
+        // two thirds of the buffer.
         receive_window: 256 << 20,
         stream_receive_window: 128 << 20,
+        send_buffer: 192 << 20,
         // A peer that is gone is noticed soon.
         max_idle_timeout: Duration::from_secs(5),
         ..TransportConfig::default()

@@ -39,7 +39,8 @@ pub struct TransportConfig {
     /// peer may send nothing on streams, since what is never sent is never read. Default `None`.
     pub initial_stream_window: Option<u64>,
     /// Bytes that the application may hand over before they are acknowledged, all streams together.
-    /// Of these as many are used as the paths need, at least 1 MiB. Less than 512 counts as that.
+    /// Of these as many are used as the paths need, at least 1 MiB; a single stream never gets more than
+    /// two thirds (21/32), since a part is for those that have little. Less than 512 counts as that.
     /// Default 64 MiB.
     pub send_buffer: u64,
     /// Bidirectional streams that the peer may have open; at most 65,536 count. Default 256.

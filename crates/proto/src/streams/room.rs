@@ -57,3 +57,17 @@ impl Room {
 fn most_used(bound: u64) -> u64 {
     bound - bound / 4
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the documentation of `send_buffer` says, with its default.
+    #[test]
+    fn a_single_stream_never_gets_more_than_two_thirds() {
+        let mut room = Room::new(64 << 20);
+        room.set_need(u64::MAX);
+        assert_eq!(room.available(0, 0), (64 << 20) / 32 * 21);
+        assert_eq!(room.available(42 << 20, 42 << 20), 0);
+    }
+}
