@@ -13,7 +13,7 @@ use proto::{PathId, VarInt};
 use tokio::sync::oneshot;
 
 use crate::{
-    Connection, ConnectionError, clock,
+    Connection, ConnectionError,
     engine::{Shared, Started},
     socket::Socket,
 };
@@ -51,18 +51,20 @@ impl Connecting {
     /// may be executed twice. If the server takes none of it, the future gives `false`, and every
     /// stream opened before fails with `ZeroRttRejected`; the application sends again on new ones.
     ///
-    /// As server, always possible: 0-RTT data are read at once, and answered before the client has
-    /// proven that it is alive and at its address. **They may be a replay** until the future gives
-    /// `true`; see [`RecvStream::is_0rtt`](crate::RecvStream::is_0rtt). A server that awaits the
-    /// handshake instead never reads a replay.
+    /// As server, possible as soon as all of the client's hello is there, which may be longer than its
+    /// first packet: 0-RTT data are read at once, and answered before the client has proven that it is
+    /// alive and at its address. **They may be a replay** until the future gives `true`; see
+    /// [`RecvStream::is_0rtt`](crate::RecvStream::is_0rtt). A server that awaits the handshake instead
+    /// never reads a replay.
     ///
     /// # Errors
     /// Itself, if it is not possible: await the handshake.
     pub fn into_0rtt(self) -> Result<(Connection, ZeroRttAccepted), Self> {
-        if !self.shared().lock().proto.start_early_data(clock::now()) {
+        let started = self.shared().start_early_data();
+        self.shared().wake_driver();
+        if !started {
             return Err(self);
         }
-        self.shared().wake_driver();
         let shared = self.shared().clone();
         Ok((self.connection, ZeroRttAccepted { shared, handshake: self.handshake }))
     }

@@ -161,6 +161,13 @@ impl Inbox {
             state.waiting = 0;
         }
     }
+
+    /// Takes what has arrived, as far as the driver has not.
+    pub(crate) fn take(&self) -> VecDeque<Batch> {
+        let mut state = lock(&self.0);
+        state.waiting = 0;
+        std::mem::take(&mut state.batches)
+    }
 }
 
 impl State {

@@ -202,6 +202,21 @@ impl Shared {
         self.wake_driver();
     }
 
+    /// Lets application data flow before the handshake is complete, if that is possible. What a client has
+    /// sent since it asked is read first: its hello may be longer than its first packet.
+    pub(crate) fn start_early_data(&self) -> bool {
+        let mut state = self.lock();
+        let now = clock::now();
+        if state.proto.side() == Side::Server {
+            for batch in &mut self.inbox.take() {
+                for datagram in batch.datagrams() {
+                    state.proto.handle_datagram(now, datagram);
+                }
+            }
+        }
+        state.proto.start_early_data(now)
+    }
+
     /// The endpoint has forgotten the connection, to make room.
     pub(crate) fn evict(&self) {
         self.lock().proto.evict(clock::now());

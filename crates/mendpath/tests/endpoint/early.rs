@@ -1,5 +1,7 @@
 //! Session tickets, 0-RTT and key updates over real sockets.
 
+use std::time::Duration;
+
 use mendpath::{Connection, ReadError, ServerConfig, WriteError};
 
 use crate::common::{Pair, configs, echo, watchdog};
@@ -42,6 +44,28 @@ async fn the_second_visit_begins_with_data() {
         ask(&connection, b"early").await;
         assert!(accepted.await && connection.is_resumed());
         ask(&connection, b"late").await;
+    })
+    .await;
+}
+
+/// That of browsers, which offer keys against quantum computers, takes two packets.
+#[tokio::test]
+async fn a_server_reads_the_rest_of_a_long_hello_before_it_begins() {
+    watchdog(async {
+        let (server, client) = configs();
+        let names = (0..200).map(|n| format!("protocol-{n}")).chain(["mendpath/1".to_owned()]);
+        let pair = Pair::with(server, client.alpn(names));
+        let connecting = pair.client.connect(pair.address(), "localhost").unwrap();
+        let incoming = pair.server.accept().await.unwrap();
+        // By then the rest has come.
+        let mut tick = tokio::time::interval(Duration::from_millis(100));
+        tick.tick().await;
+        tick.tick().await;
+        let (served, complete) = incoming.accept().unwrap().into_0rtt().expect("all of it is there");
+        tokio::spawn(echo(served));
+        let connection = connecting.await.unwrap();
+        ask(&connection, b"who are you?").await;
+        assert!(complete.await);
     })
     .await;
 }
