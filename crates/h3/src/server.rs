@@ -18,7 +18,7 @@ use h3::{
     server::{RequestResolver, RequestStream},
     stream::BufRecvStream,
 };
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header::COOKIE};
 use mendpath::{StreamId, VarInt};
 use tokio::{
     sync::oneshot,
@@ -396,6 +396,7 @@ where
     let (body, malformed) = Body::new(recv, length, limits.body);
     let mut request = Some(request.map(|()| body));
     if let Some(request) = &mut request {
+        join_cookies(request.headers_mut());
         request.body_mut().look().await;
         if early {
             request.extensions_mut().insert(EarlyData);
@@ -413,6 +414,17 @@ where
             send.stop_stream(Code::H3_INTERNAL_ERROR);
             Outcome::Answered
         }
+    }
+}
+
+/// Clients may send cookies one by one, and browsers do. Whoever knows nothing of HTTP/3 gets them in one field
+/// (RFC 9114 section 4.2.1).
+fn join_cookies(fields: &mut HeaderMap) {
+    let cookies: Vec<&[u8]> = fields.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if cookies.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
+    {
+        fields.insert(COOKIE, joined);
     }
 }
 

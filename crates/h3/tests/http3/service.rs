@@ -71,6 +71,35 @@ async fn a_body_that_ends_with_the_fields_is_known_to_be_none() {
 }
 
 #[tokio::test]
+async fn cookies_come_in_one_field() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let service = service_fn(|request: Request<Body>| {
+            let mut response = Response::new(Full::new(Bytes::new()));
+            for cookie in request.headers().get_all("cookie") {
+                response.headers_mut().append("heard", cookie.clone());
+            }
+            async { Ok::<_, Infallible>(response) }
+        });
+        let serving = tokio::spawn(async move { Server::default().serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        let mut asked = get("/");
+        for cookie in ["a=1", "b=2; c=3", "d=4"] {
+            asked.headers_mut().append("cookie", HeaderValue::from_static(cookie));
+        }
+        let mut stream = requests.send_request(asked).await.unwrap();
+        stream.finish().await.unwrap();
+        let response = stream.recv_response().await.unwrap();
+        let heard: Vec<_> = response.headers().get_all("heard").iter().collect();
+        assert_eq!(heard, ["a=1; b=2; c=3; d=4"]);
+        drop((stream, requests));
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_service_that_fails_is_answered_for() {
     let pair = Pair::new();
     watchdog(async {
