@@ -44,7 +44,8 @@ impl Interim {
     }
 
     /// Sends one, and says whether it will be: not so if the status is not 1xx, the response has
-    /// begun, or several wait already. A client may do without any.
+    /// begun, or several wait already. A client may do without any, and does without those that are
+    /// larger than it takes.
     pub fn send(&self, status: StatusCode, fields: HeaderMap) -> bool {
         if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
             return false;

@@ -43,7 +43,9 @@ use crate::{
 #[non_exhaustive]
 pub struct Limits {
     /// Fields of a request, and again of its trailers, in bytes as RFC 9114 section 4.2.2 counts
-    /// them once they are decompressed; larger ones are answered with 431. Default 16 kB.
+    /// them once they are decompressed. Larger ones are answered with 431, but for those of a frame of more than
+    /// twice that, whose stream is stopped with `H3_EXCESSIVE_LOAD`; larger trailers are an error of the body.
+    /// Default 16 kB.
     pub field_section: u64,
     /// From the first byte of a request to the last of its fields, and until the client has room for our
     /// SETTINGS. Default 10 s.
@@ -543,17 +545,22 @@ where
             Err(frame) => trailers = frame.into_trailers().ok(),
         }
     }
-    if let Some(trailers) = trailers {
+    if let Some(mut trailers) = trailers {
+        OF_CONNECTIONS.iter().for_each(|name| _ = trailers.remove(name));
         within(patience, pin!(send.send_trailers(trailers))).await.map_err(slow)??;
     }
     Ok(within(patience, pin!(send.finish())).await.map_err(slow)??)
 }
 
-/// Sends interim responses.
+/// Sends interim responses, but for those that are larger than the client takes (RFC 9114 section 4.2.2): it may
+/// do without any, and is still to get the response.
 async fn say_before(send: &mut Sending, said: Vec<Response<()>>, patience: Duration) -> Result<(), Broken> {
     for mut interim in said {
         OF_CONNECTIONS.iter().for_each(|name| _ = interim.headers_mut().remove(name));
-        within(patience, pin!(send.send_response(interim))).await.map_err(|_| Broken::Client)??;
+        match within(patience, pin!(send.send_response(interim))).await {
+            Ok(Ok(()) | Err(StreamError::HeaderTooBig { .. })) => {}
+            _ => return Err(Broken::Client),
+        }
     }
     Ok(())
 }

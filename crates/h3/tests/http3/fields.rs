@@ -167,6 +167,40 @@ async fn fields_of_every_kind_are_read_as_they_were_said() {
     .await;
 }
 
+/// A client gets the response without the hints that are too large for it.
+#[tokio::test]
+async fn hints_that_are_larger_than_the_client_takes_are_left_out() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let service = service_fn(|request: Request<Body>| {
+            let link = vec![b'l'; request.uri().path()[1..].parse().unwrap()];
+            let interim = request.extensions().get::<Interim>().unwrap();
+            assert!(interim.send(StatusCode::EARLY_HINTS, map([("link", &*link)])));
+            async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::new()))) }
+        });
+        let serving = tokio::spawn(async move { Server::default().serve(server, service, pending()).await });
+        let (mut driver, mut requests) = h3::client::builder()
+            .max_field_section_size(1_000)
+            .build::<_, _, Bytes>(Connection::new(client))
+            .await
+            .unwrap();
+        tokio::spawn(async move { driver.wait_idle().await });
+        // With the first answer the server has seen what the client takes.
+        for (length, hinted) in [(10, true), (2_000, false), (10, true)] {
+            let mut stream = requests.send_request(get(&format!("/{length}"))).await.unwrap();
+            stream.finish().await.unwrap();
+            if hinted {
+                assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::EARLY_HINTS);
+            }
+            assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK, "{length}");
+        }
+        drop(requests);
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
 /// RFC 9114 section 4.2.2: they are not sent, and the next response may be smaller.
 #[tokio::test]
 async fn fields_are_as_large_as_the_client_takes() {
