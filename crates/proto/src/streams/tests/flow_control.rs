@@ -41,6 +41,21 @@ fn writes_stop_at_the_connections_limit() {
     assert_eq!(client.write(b, &[1; 9]), Ok(6));
 }
 
+/// Else a request would wait for as long as an upload beside it has more to say than the connection may.
+#[test]
+fn who_has_nothing_under_way_is_first_to_have_credit_of_the_connection() {
+    let (mut client, mut server) = pair(&config(), &tiny(10, 1_000));
+    let (upload, request) = (client.open(Dir::Uni).unwrap(), client.open(Dir::Uni).unwrap());
+    assert_eq!(client.write(upload, &[1; 30]), Ok(10));
+    assert_eq!(client.write(upload, &[1; 20]), Err(WriteError::Blocked));
+    assert_eq!(client.write(request, &[2; 4]), Err(WriteError::Blocked));
+    let (payload, _) = packet(&mut client, 100);
+    receive(&mut server, &payload).unwrap();
+    assert_eq!(read_all(&mut server, upload).0.len(), 10);
+    transfer(&mut server, &mut client);
+    assert_eq!(events(&mut client), [StreamEvent::Writable(request), StreamEvent::Writable(upload)]);
+}
+
 #[test]
 fn a_reset_gives_back_the_credit_of_what_was_never_sent() {
     let (mut client, mut server) = pair(&config(), &tiny(10, 1_000));
