@@ -1,7 +1,9 @@
 //! What an application brings or limits by types of other crates, which are all to be had here.
 
+use std::sync::Arc;
+
 use mendpath::{
-    ConnectionError, PathId, PathLimits, PathUse, RecoveryKind,
+    ConnectionError, Dir, PathId, PathLimits, PathStore, PathUse, RecoveryKind, TransportConfig,
     policy::{Built, PathSnapshot, RecoveryAction, RecoveryPolicy, Scheme, SentData, UnackedView},
     units::{BitRate, Instant},
 };
@@ -85,6 +87,21 @@ async fn the_rate_of_a_path_is_limited() {
         path.set_limits(limits).unwrap();
         assert_eq!(path.limits().unwrap(), limits);
         assert_eq!(path.stats().unwrap().limits, limits);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_known_of_paths_is_kept_where_the_application_says() {
+    watchdog(async {
+        let store = Arc::<PathStore>::default();
+        let transport = TransportConfig { path_store: store.clone(), ..TransportConfig::default() };
+        let (server, client) = configs();
+        let pair = Pair::with(server, client.transport(transport));
+        let (client, _server) = pair.connect().await;
+        let (send, _recv) = client.open_bi().await.unwrap();
+        assert_eq!(send.id().dir(), Dir::Bi);
+        assert!(Arc::strong_count(&store) > 1);
     })
     .await;
 }
