@@ -22,8 +22,8 @@
 //! use mendpath_proto::{
 //!     ClientConfig, Connection, Datagram, Dir, Endpoint, EndpointOutput, NetworkPath, Read,
 //!     ServerConfig, TransportConfig,
+//!     units::{Duration, Instant},
 //! };
-//! use units::{Duration, Instant};
 //!
 //! /// Sends what `from` has to send, with addresses as the receiver sees them.
 //! fn datagrams(from: &mut Connection, now: Instant) -> Vec<(NetworkPath, Vec<u8>)> {
@@ -165,6 +165,7 @@ pub use streams::{
     StreamEvent, StreamsStats, WriteError,
 };
 pub use token_store::TokenStore;
+pub use units;
 pub use wire::{
     ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode, VarInt,
     VarIntBoundsExceeded,
