@@ -213,6 +213,9 @@ impl Connection {
     /// As [`send_datagram`](Self::send_datagram), but waits for room in the send buffer. Cancel
     /// safe.
     ///
+    /// Datagrams leave before the data of streams: as long as some wait, streams get what is left of
+    /// packets.
+    ///
     /// # Errors
     /// As [`send_datagram`](Self::send_datagram), except for a full buffer.
     pub async fn send_datagram_wait(&self, data: Bytes) -> Result<(), SendDatagramError> {
