@@ -71,6 +71,33 @@ async fn a_body_that_ends_with_the_fields_is_known_to_be_none() {
 }
 
 #[tokio::test]
+async fn trailers_say_nothing_of_the_connection() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let service = service_fn(|_: Request<Body>| async {
+            let trailers = HeaderMap::from_iter([
+                ("sum".parse().unwrap(), HeaderValue::from_static("1")),
+                ("connection".parse().unwrap(), HeaderValue::from_static("close")),
+            ]);
+            let body = Full::new(pattern(10)).with_trailers(std::future::ready(Some(Ok(trailers))));
+            Ok::<_, Infallible>(Response::new(body))
+        });
+        let serving = tokio::spawn(async move { Server::default().serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        let mut stream = requests.send_request(get("/")).await.unwrap();
+        stream.finish().await.unwrap();
+        stream.recv_response().await.unwrap();
+        assert!(read_response(&mut stream).await == pattern(10));
+        let trailers = stream.recv_trailers().await.unwrap().unwrap();
+        assert_eq!((trailers.len(), &trailers["sum"]), (1, &HeaderValue::from_static("1")));
+        drop((stream, requests));
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn cookies_come_in_one_field() {
     let pair = Pair::new();
     watchdog(async {
