@@ -30,6 +30,7 @@ use tower_service::Service;
 use crate::{
     Body, Connection, EarlyData, Interim, SendStream,
     connection::{Accepted, Accepting},
+    guard,
     malformed::{OF_CONNECTIONS, length},
     patience::after,
     response::Beside,
@@ -132,8 +133,8 @@ impl Server {
     }
 
     /// The same; `refused` hears of every request that the service does not see: 431 if its fields
-    /// are too large, which the client is answered, and 400 if it is malformed, whose stream is
-    /// reset.
+    /// are too large, which the client is answered, or its stream is reset
+    /// ([`Limits::field_section`]), and 400 if it is malformed, whose stream is reset.
     ///
     /// # Errors
     /// As [`serve`](Self::serve).
@@ -378,6 +379,11 @@ where
         Ok(Err(StreamError::HeaderTooBig { .. })) => {
             refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
             return Outcome::Answered;
+        }
+        // `h3` was not shown their frame, and does not answer.
+        Ok(Err(StreamError::Undefined(error))) if error.is::<guard::Broken>() => {
+            refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+            return Outcome::Cancelled;
         }
         Ok(Err(StreamError::StreamError { code: Code::H3_MESSAGE_ERROR, .. })) => {
             refused(StatusCode::BAD_REQUEST);

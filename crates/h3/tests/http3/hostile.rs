@@ -279,6 +279,29 @@ async fn fields_that_are_too_large_are_answered_with_431() {
     .await;
 }
 
+/// A server's log says so, as of those that are answered.
+#[tokio::test]
+async fn fields_that_are_too_large_to_be_gathered_are_told_of() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let refused = move |status| {
+            let _ = tell.send(status);
+        };
+        let service = service_fn(|_: Request<Body>| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+        });
+        let serving = Server::default();
+        tokio::spawn(async move { serving.serve_noting(server, service, refused, pending()).await });
+        let (mut send, _recv) = client.open_bi().await.unwrap();
+        // HEADERS of 40,000 bytes.
+        send.write_all(&[0x01, 0x80, 0x00, 0x9c, 0x40]).await.unwrap();
+        assert_eq!(told.recv().await, Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_request_whose_fields_do_not_come_is_given_up() {
     let pair = Pair::new();
