@@ -15,7 +15,7 @@ use h3::{
 use http_body::{Frame, SizeHint};
 use tokio::{sync::oneshot, time::Sleep};
 
-use crate::{RecvStream, patience::after};
+use crate::{RecvStream, malformed::are_of_a_connection, patience::after};
 
 /// The body of a request as it comes, with its trailers.
 pub struct Body {
@@ -25,7 +25,7 @@ pub struct Body {
     first: Option<Result<Frame<Bytes>, BodyError>>,
     /// Bytes that are still to come as the request says, if it does.
     left: Option<u64>,
-    /// Who is told that there were more or fewer.
+    /// Who is told that there were more or fewer, or what must not be in trailers.
     malformed: Option<oneshot::Sender<()>>,
     /// How long the client may say nothing while it is waited for.
     patience: Duration,
@@ -50,7 +50,8 @@ pub enum BodyError {
     Stream(StreamError),
     /// The client sent nothing for this long.
     Silent(Duration),
-    /// It is longer or shorter than the request said (RFC 9114 section 4.1.2).
+    /// It is longer or shorter than the request said (RFC 9114 section 4.1.2), or its trailers speak of a
+    /// connection (section 4.2).
     Malformed,
 }
 
@@ -58,7 +59,9 @@ impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stream(error) => write!(f, "the body of the request broke off: {error}"),
-            Self::Malformed => write!(f, "the body is not as long as the request says"),
+            Self::Malformed => {
+                write!(f, "the body is not as long as the request says, or its trailers are of a connection")
+            }
             Self::Silent(time) => write!(f, "nothing more of the request's body came for {time:?}"),
         }
     }
@@ -114,12 +117,13 @@ impl Body {
         };
         let came = frame.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
         let left = self.left.map(|left| left.checked_sub(came));
-        let is_malformed = match left {
+        let has_other_length = match left {
             Some(None) => true,
             Some(Some(left)) => self.state == State::End && !was_over && left > 0,
             None => false,
         };
-        if is_malformed {
+        let trailers = frame.as_ref().and_then(Frame::trailers_ref);
+        if has_other_length || trailers.is_some_and(are_of_a_connection) {
             self.state = State::End;
             self.stream.stop_sending(Code::H3_MESSAGE_ERROR);
             let _ = self.malformed.take().map(|malformed| malformed.send(()));

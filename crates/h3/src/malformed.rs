@@ -11,6 +11,11 @@ pub(crate) const OF_CONNECTIONS: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
+/// Whether fields speak of a connection, which makes the message malformed, also in trailers.
+pub(crate) fn are_of_a_connection(fields: &HeaderMap) -> bool {
+    OF_CONNECTIONS.iter().any(|name| fields.contains_key(name))
+}
+
 /// The fields do not make a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -18,9 +23,9 @@ pub(crate) struct Malformed;
 /// The length of a body as the fields of its request say it; whatever speaks of a connection makes
 /// the request malformed, as do lengths that differ or are none.
 pub(crate) fn length(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
-    let of_connections = OF_CONNECTIONS.iter().any(|name| fields.contains_key(name));
-    let te = fields.get_all(header::TE).iter();
-    if of_connections || te.into_iter().any(|te| !te.as_bytes().eq_ignore_ascii_case(b"trailers")) {
+    let mut te = fields.get_all(header::TE).iter();
+    let asks_for_codings = te.any(|te| !te.as_bytes().eq_ignore_ascii_case(b"trailers"));
+    if asks_for_codings || are_of_a_connection(fields) {
         return Err(Malformed);
     }
     let mut length = None;

@@ -4,7 +4,7 @@ use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use h3::error::{Code, StreamError};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use mendpath::{Connection, ConnectionError, ReadError, SendStream, VarInt, WriteError};
 use mendpath_h3::{Body, BodyError, Limits, Server};
@@ -376,6 +376,32 @@ async fn malformed_requests_are_reset() {
         }
         let mut stream = ask(&mut requests, get("/")).await;
         assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK, "others are served");
+    })
+    .await;
+}
+
+/// RFC 9114 section 4.2.
+#[tokio::test]
+async fn requests_whose_trailers_speak_of_a_connection_are_reset() {
+    let pair = Pair::new();
+    watchdog(async {
+        let client = against(&pair, Limits::default()).await;
+        let mut requests = requests(client).await;
+        for (name, is_taken) in [("sum", true), ("connection", false), ("transfer-encoding", false)] {
+            let mut stream = requests.send_request(post("/")).await.unwrap();
+            stream.send_data(Bytes::from_static(b"some")).await.unwrap();
+            let mut trailers = HeaderMap::new();
+            trailers.insert(name, HeaderValue::from_static("x"));
+            stream.send_trailers(trailers).await.unwrap();
+            // It may be stopped before.
+            let _ = stream.finish().await;
+            let response = stream.recv_response().await;
+            match response {
+                Ok(response) => assert!(is_taken && response.status() == StatusCode::OK, "{name}"),
+                Err(StreamError::RemoteTerminate { code: Code::H3_MESSAGE_ERROR }) if !is_taken => {}
+                Err(error) => panic!("{name}: {error:?}"),
+            }
+        }
     })
     .await;
 }
