@@ -175,7 +175,7 @@ impl Class {
 }
 
 /// A plan's table as a dictionary.
-fn attributes<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn attributes<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     table.iter().try_for_each(|(name, value)| dict.set_item(name, object(py, value)?))?;
     Ok(dict)

@@ -16,12 +16,13 @@ use experiments::{
 use pyo3::{
     exceptions::{PyKeyError, PyOSError, PyRuntimeError, PyValueError},
     prelude::*,
-    types::PyBytes,
+    types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
+use toml::{Table, Value};
 
 use crate::{
     attention::{beside, interruptible},
-    parts::{self, Brought, Report},
+    parts::{self, Brought, Report, attributes},
 };
 
 /// A plan at one scale, checked, with the classes that it names.
@@ -30,6 +31,10 @@ pub(crate) struct NativePlan {
     plan: Arc<Plan>,
     report: Report,
 }
+
+/// So many tables and lists may be within each other: far more than in any plan. A dictionary that is within
+/// itself has no end.
+const DEEPEST: usize = 64;
 
 /// The rows of a plan.
 #[pyclass(frozen, module = "mendpath._native")]
@@ -61,6 +66,46 @@ fn runs_of(plan: &Plan) -> usize {
     Point::all(&plan.axes).len() * plan.schemes.len() * plan.seeds as usize
 }
 
+/// A dictionary as the table of a plan, in which so many may be within each other.
+fn table(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<Table> {
+    let named = |(key, of): (Bound<'_, PyAny>, Bound<'_, PyAny>)| -> PyResult<(String, Value)> {
+        let name = key.extract::<String>().map_err(|_| strange(&key))?;
+        Ok((name, value(&of, depth)?))
+    };
+    dict.iter().map(named).collect()
+}
+
+/// What a plan can hold, infinite numbers too, which JSON has not.
+fn value(of: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
+    let within = depth.checked_sub(1);
+    if let (Ok(dict), Some(depth)) = (of.cast::<PyDict>(), within) {
+        return table(dict, depth).map(Value::Table);
+    }
+    let value = if of.is_instance_of::<PyBool>() {
+        of.extract::<bool>().ok().map(Value::Boolean)
+    } else if of.is_instance_of::<PyInt>() {
+        of.extract::<i64>().ok().map(Value::Integer)
+    } else if of.is_instance_of::<PyFloat>() {
+        of.extract::<f64>().ok().map(Value::Float)
+    } else if of.is_instance_of::<PyString>() {
+        of.extract::<String>().ok().map(Value::String)
+    } else if let Some(depth) = within
+        && (of.is_instance_of::<PyList>() || of.is_instance_of::<PyTuple>())
+    {
+        let values: PyResult<Vec<Value>> = of.try_iter()?.map(|one| value(&one?, depth)).collect();
+        Some(Value::Array(values?))
+    } else {
+        None
+    };
+    value.ok_or_else(|| strange(of))
+}
+
+/// Something that no plan has.
+fn strange(what: &Bound<'_, PyAny>) -> PyErr {
+    let told = what.repr().map_or_else(|_| "something".to_owned(), |text| text.to_string());
+    wrong(format!("a plan has texts, numbers, true, false, and lists and tables of them, not {told}"), None)
+}
+
 fn scale_of(text: &str) -> PyResult<Scale> {
     text.parse().map_err(|error: experiments::UnknownScale| wrong(error, None))
 }
@@ -84,11 +129,16 @@ impl NativePlan {
         Self::with_parts(py, brought, read)
     }
 
-    /// Reads a table that was written as JSON.
+    /// Reads a dictionary with the same keys.
     #[staticmethod]
-    fn from_json(py: Python<'_>, name: &str, json: &str, scale: &str, brought: Brought) -> PyResult<Self> {
-        let table: toml::Table = serde_json::from_str(json).map_err(|error| wrong(error, None))?;
-        let text = toml::to_string(&table).map_err(|error| wrong(error, None))?;
+    fn from_dict(
+        py: Python<'_>,
+        name: &str,
+        source: &Bound<'_, PyDict>,
+        scale: &str,
+        brought: Brought,
+    ) -> PyResult<Self> {
+        let text = toml::to_string(&table(source, DEEPEST)?).map_err(|error| wrong(error, None))?;
         Self::parse(py, name, &text, scale, brought)
     }
 
@@ -153,10 +203,10 @@ impl NativePlan {
         self.plan.text()
     }
 
-    /// The same as a table in JSON.
-    fn json(&self) -> PyResult<String> {
-        let table: toml::Table = self.plan.text().parse().map_err(|error| wrong(error, None))?;
-        serde_json::to_string(&table).map_err(|error| wrong(error, None))
+    /// The same as a dictionary.
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let table: Table = self.plan.text().parse().map_err(|error| wrong(error, None))?;
+        attributes(py, &table)
     }
 
     /// Runs it with rows kept in `folder`, or nowhere. `look` is called with runs done and runs in

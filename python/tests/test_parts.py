@@ -127,7 +127,16 @@ def test_a_parameter_may_be_infinite_or_a_list():
             return False
 
     fault = 'model = "Told", parameters = { limit = inf, names = ["a", { b = true }] }'
-    assert len(sim.run(plan(Told, replaced={"loss = 0.05": fault}))) == 2
+    ours = plan(Told, replaced={"loss = 0.05": fault})
+    assert len(sim.run(ours)) == 2
+    there = ours.as_dict()
+    assert there["fault"][0]["parameters"] == {"limit": math.inf, "names": ["a", {"b": True}]}
+    assert sim.Plan(there, uses=[Told]).hash == ours.hash
+    endless = {}
+    endless["itself"] = endless
+    for wrong in (None, 1 << 64, {1: "one"}, object(), endless):
+        with pytest.raises(sim.PlanError, match="a plan has texts"):
+            sim.Plan(there | {"limit_s": wrong}, uses=[Told])
 
 
 def test_a_scheme_mends():

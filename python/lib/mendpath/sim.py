@@ -6,7 +6,6 @@ It is a file in TOML, as in the folder ``plans`` of the repository, or the same 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
@@ -95,7 +94,7 @@ class Plan:
         self._uses = tuple(uses)
         classes = brought(self._uses)
         if isinstance(source, Mapping):
-            self._native = _checked(_native.NativePlan.from_json, name or "plan", json.dumps(source), scale, classes)
+            self._native = _checked(_native.NativePlan.from_dict, name or "plan", dict(source), scale, classes)
         elif isinstance(source, str) and "\n" in source:
             self._native = _checked(_native.NativePlan.parse, name or "plan", source, scale, classes)
         else:
@@ -167,7 +166,7 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """The plan at its scale as a dictionary, with what stands in the files that it names: to be changed and made a
         plan again."""
-        return json.loads(self._native.json())
+        return self._native.as_dict()
 
     def __repr__(self) -> str:
         return f"<Plan {self.name} ({self.scale}): {self.title}; {self.runs} runs>"
