@@ -69,7 +69,7 @@
 //!
 //! # Errors
 //!
-//! Each operation has an error of its own, with what is needed to act on it; all of them have a
+//! Each operation has an error of its own, with what is needed to act on it; all that need the peer have a
 //! variant for a connection that has ended ([`ConnectionError`]). Those of streams and connections
 //! turn into [`std::io::Error`]. Codes of the application are [`VarInt`]s, those of the transport
 //! [`TransportErrorCode`]s.

@@ -18,7 +18,8 @@ class Endpoint:
     :param local: host and port of its socket, or several; port 0 is any. By default any port of IPv4.
     :param server: accepts connections with this configuration.
 
-    ``async with`` closes it, and waits until its connections have said goodbye.
+    ``async with`` closes it, and waits until its connections have said goodbye. Its ports are free once nothing refers
+    to it any more (``del``).
     """
 
     def __init__(
