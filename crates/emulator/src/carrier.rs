@@ -50,7 +50,7 @@ impl Carrier {
             Self::Udp(path) => {
                 path.sockets().enumerate().for_each(|(index, socket)| see(index, socket.as_fd()));
             }
-            Self::Tun(path) => path.devices().into_iter().enumerate().for_each(|(index, fd)| see(index, fd)),
+            Self::Tun(path) => path.devices().for_each(|(index, device)| see(index, device)),
         }
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Tun {
     client: OwnedFd,
     server: OwnedFd,
     pub(crate) links: Links,
+    /// Which of the devices cannot be read any more.
+    gone: [bool; 2],
     receive_failed: u64,
 }
 
@@ -76,6 +78,7 @@ impl Tun {
             links: Links::new(&config.up, &config.down, seed, now),
             client: config.client,
             server: config.server,
+            gone: [false; 2],
             receive_failed: 0,
         })
     }
@@ -85,9 +88,11 @@ impl Tun {
         PathStats { up: up.stats(), down: down.stats(), receive_failed, ..PathStats::default() }
     }
 
-    /// What to wait for: the client's device, then the server's.
-    pub(crate) fn devices(&self) -> [BorrowedFd<'_>; 2] {
-        [self.client.as_fd(), self.server.as_fd()]
+    /// What to wait for: the client's device is number 0, the server's 1. One that somebody has removed is
+    /// not among them, since it would wake whoever waits for it again and again.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+        let devices = [self.client.as_fd(), self.server.as_fd()].into_iter().enumerate();
+        devices.filter(move |(index, _)| !self.gone[*index])
     }
 
     /// Reads the `index`-th of [`devices`](Self::devices) into its link.
@@ -103,8 +108,10 @@ impl Tun {
                     way.link.offer(clock.now(), packet, size as u64);
                 }
                 Err(Errno::INTR) => {}
+                // It was removed: there is no other reason.
                 Err(_) => {
                     self.receive_failed += 1;
+                    self.gone[index] = true;
                     return;
                 }
             }
@@ -162,6 +169,7 @@ mod tests {
     use units::Duration;
 
     use super::*;
+    use crate::Emulator;
 
     /// One's complement sum over a header: 0xffff if its checksum is right (RFC 1071).
     fn sum(header: &[u8]) -> u32 {
@@ -186,6 +194,23 @@ mod tests {
         mark(&mut v6);
         assert_eq!(v6[..2], [0x60, 0x30]);
         mark(&mut [0x45, 0x02]); // too short: left alone
+    }
+
+    /// As does who tries what becomes of a connection without its interface. A pipe's end to write to stands
+    /// for such a device: it wakes who waits once nobody reads from it, and cannot be read.
+    #[test]
+    fn a_device_that_is_removed_does_not_keep_the_thread_awake() {
+        let (reader, writer) = io::pipe().unwrap();
+        let (_server, server_device) = UnixDatagram::pair().unwrap();
+        drop(reader);
+        let config = LinkConfig::new();
+        let path = TunPath::new(writer.into(), server_device.into(), config.clone(), config);
+        let mut emulator = Emulator::start([], Seed(1)).unwrap();
+        let id = emulator.add_tun_path(path).unwrap();
+        // Each question wakes the thread, which looks at what it waits for before it answers.
+        let failed = || emulator.stats(id).unwrap().receive_failed;
+        while failed() == 0 {}
+        assert!((0..100).all(|_| failed() == 1));
     }
 
     /// Datagram sockets stand in for devices: they too give one packet per read.
