@@ -354,6 +354,22 @@ pub(super) fn ip(bed: &Bed, line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Red Hat's systems let packets in only the way that answers would go, and a name server is mostly the
+/// router of the network that the machine is in. Some kernels would let its answers in all the same.
+#[test]
+fn name_servers_of_the_machines_own_network_answer_where_ways_back_are_checked() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    bed.at_client(|| std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "1").unwrap());
+    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
+    let filter = bed.at_client(|| std::fs::read_to_string("/proc/sys/net/ipv4/conf/mendpath0/rp_filter"));
+    assert_eq!(filter.unwrap().trim(), "2");
+    let text = plain(&bed, "ask 10.77.0.53:53");
+    assert!(text.contains("answer:10.99.0.1"), "{text}");
+    tunnel.kill().unwrap();
+    tunnel.wait().unwrap();
+}
+
 /// A machine may give new devices no IPv6, and have some all the same.
 #[test]
 fn a_tunnel_has_ipv6_where_new_devices_get_none() {
