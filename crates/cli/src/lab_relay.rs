@@ -27,8 +27,8 @@ use crate::{
 
 /// Without a byte for this long, a connection is given up.
 const IDLE: Duration = Duration::from_secs(60);
-/// Connections at a time; more have to wait.
-const MOST: usize = 256;
+/// Connections at a time: of the fetches of a plan that begin together, and of the transfers beside them.
+const MOST: usize = 2 * lab::MOST_AT_ONCE as usize;
 
 /// Leads the first stream of each connection to `origin`; never returns but with a failure.
 ///
@@ -153,19 +153,45 @@ async fn connect(
 #[cfg(test)]
 mod tests {
     use mendpath::{ControllerKind, RecoveryKind, SchedulerKind};
-    use tokio::io::copy;
+    use tokio::{io::copy, time::timeout};
 
     use super::*;
 
-    #[tokio::test]
-    async fn no_connection_knows_of_those_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let args = RelayArgs {
+    fn args(folder: &tempfile::TempDir) -> RelayArgs {
+        RelayArgs {
             dir: folder.path().to_owned(),
             recovery: RecoveryKind::default(),
             congestion: ControllerKind::Auto,
             scheduler: SchedulerKind::default(),
+        }
+    }
+
+    /// Who waits for a place seems to be slow, and behind transfers that go on never has one.
+    #[tokio::test]
+    async fn a_crowd_has_its_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let (args, local) = (args(&folder), IpAddr::from([127, 0, 0, 1]));
+        let (endpoint, tally) = lab_end::listen((local, 0).into(), None, &args, IDLE).await.unwrap();
+        let server = endpoint.local_addrs()[0];
+        let crowd = async || {
+            let config = client_config(&Identity::load_or_create(&args.dir).unwrap(), &args);
+            let client = Endpoint::client(SocketAddr::from(([0, 0, 0, 0], 0))).unwrap();
+            let mut crowd = Vec::new();
+            while crowd.len() < 300 {
+                crowd.push(connect(&client, &config, server, &[local]).await.unwrap());
+            }
         };
+        tokio::select! {
+            // Nobody opens a stream, which would lead there.
+            ended = take(&endpoint, &tally, server, &args) => panic!("{ended:?}"),
+            came = timeout(Duration::from_secs(40), crowd()) => came.expect("all are let in"),
+        }
+    }
+
+    #[tokio::test]
+    async fn no_connection_knows_of_those_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = args(&folder);
         let local = IpAddr::from([127, 0, 0, 1]);
         let origin = TcpListener::bind((local, 0)).await.unwrap();
         let place = origin.local_addr().unwrap();

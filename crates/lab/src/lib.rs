@@ -70,7 +70,7 @@ pub use error::LabError;
 pub use path::{ParsePathError, PathSpec, SMALL_PACKET};
 pub use plan::{
     Bulk, Call, CallOutcome, Connection, Cut, Cuts, DropEach, DropOrder, Fetch, LogNormal, MAX_PATHS,
-    Network, NetworkTemplate, Page, PathOrEach, Plan, Scale, SetUp, Share, Sizes, TimeRange,
+    MOST_AT_ONCE, Network, NetworkTemplate, Page, PathOrEach, Plan, Scale, SetUp, Share, Sizes, TimeRange,
 };
 pub use report::{
     Kind, Loads, Machine, PathUse, Repair, Report, Row, Sharing, data, html, json, published, read, table,

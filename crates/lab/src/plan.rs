@@ -12,7 +12,8 @@ use serde::Deserialize;
 
 pub use call::{Call, CallOutcome, Cuts};
 pub use measure::{
-    Bulk, Connection, Cut, DropEach, DropOrder, Fetch, LogNormal, PathOrEach, SetUp, Share, Sizes, TimeRange,
+    Bulk, Connection, Cut, DropEach, DropOrder, Fetch, LogNormal, MOST_AT_ONCE, PathOrEach, SetUp, Share,
+    Sizes, TimeRange,
 };
 pub use page::Page;
 pub use plans::Scale;

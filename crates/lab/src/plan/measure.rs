@@ -13,7 +13,7 @@ use super::{
 use crate::Contender;
 
 /// Most fetches at once, and transfers beside them: the lab has a thread for each.
-const MOST_AT_ONCE: u32 = 1_000;
+pub const MOST_AT_ONCE: u32 = 1_000;
 /// Largest response or transfer.
 const MAX_SIZE: u64 = 1 << 40;
 
