@@ -74,9 +74,8 @@ pub fn threads(command: &Command) -> Builder {
 
 /// What ends these threads when the command has ended.
 ///
-/// Where no name server answers, looking a name up takes half a minute, and cannot be stopped: who has one
-/// thread besides waits for no more than a moment. Others wait for all that is under way, such as the
-/// command of `mendpath run`.
+/// Who has one thread besides waits for no more than a moment for what others read or write. Others wait for
+/// all that is under way, such as the command of `mendpath run`.
 pub fn end(command: &Command) -> fn(Runtime) {
     match command {
         Command::Client(_) | Command::Send(_) | Command::Receive(_) => {
@@ -322,7 +321,7 @@ mod tests {
         assert!(crate::server::Limits::default().client_idle >= patience);
     }
 
-    /// As a name that is looked up where no name server answers.
+    /// As one that reads what somebody else writes.
     #[test]
     fn a_client_ends_though_a_thread_is_held_up() {
         let cli = Cli::parse_from(["mendpath", "client", "mendpath://x"]);

@@ -1,9 +1,15 @@
 //! Where servers are: what their names say now, or what they said once, where names can be looked up
 //! no more.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    net::{SocketAddr, ToSocketAddrs as _},
+    sync::Arc,
+    thread,
+};
 
-use tokio::{net::lookup_host, time::timeout};
+use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     dial::DialOptions,
@@ -115,11 +121,22 @@ pub(crate) async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, (Failure
     let addresses: Vec<_> = match &server.host {
         Host::Ip(ip) => vec![SocketAddr::new(*ip, server.port)],
         Host::Name(name) => {
-            let found = lookup_host((name.as_str(), server.port)).await;
-            in_turn(found.map_err(|error| not_found(server, &io_reason(&error)))?.collect())
+            let place = (name.clone(), server.port);
+            let found = unattended(move || place.to_socket_addrs().map(Vec::from_iter)).await;
+            in_turn(found.map_err(|error| not_found(server, &io_reason(&error)))?)
         }
     };
     if addresses.is_empty() { Err(not_found(server, "its name has no address")) } else { Ok(addresses) }
+}
+
+/// Does `work` on a thread of its own, for which nobody waits when the program ends: the system's own lookup
+/// takes half a minute where no name server answers, and cannot be stopped.
+async fn unattended<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let (tell, told) = oneshot::channel();
+    thread::Builder::new().name("lookup".to_owned()).spawn(move || tell.send(work()))?;
+    told.await.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()))
 }
 
 fn not_found(server: &Target, wrong: &str) -> (Failure, Retry) {
@@ -193,6 +210,22 @@ mod tests {
         let (failure, retry) = told.unwrap_err();
         assert!(failure.to_string().contains("no name server answers"), "{failure}");
         assert_eq!(retry, Retry::Useful);
+    }
+
+    /// As of a name that no name server answers for, after Ctrl-C.
+    #[test]
+    fn the_end_waits_for_no_lookup() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (began, begins) = std::sync::mpsc::channel();
+        runtime.spawn(unattended(move || {
+            began.send(()).unwrap();
+            let _ = held.recv();
+            Ok(())
+        }));
+        begins.recv().unwrap();
+        drop(runtime);
+        drop(release);
     }
 
     #[test]
