@@ -4,6 +4,8 @@
 
 use std::{
     convert::Infallible,
+    env::{split_paths, var_os},
+    ffi::OsStr,
     future::pending,
     io::{self, Write as _},
     process::{Command, Output, Stdio},
@@ -19,6 +21,9 @@ use crate::{backoff::pause, console::say, failure::io_reason};
 
 /// The multicast group of changes (`NFNLGRP_NFTABLES`).
 const CHANGES: u32 = 7;
+/// The program, and where it is although PATH does not lead there: root who came by `su` has another user's.
+const NFT: &str = "nft";
+const NFT_OF_ROOT: &str = "/usr/sbin/nft";
 /// How long changes gather after one was seen to.
 const GATHER: Duration = Duration::from_secs(1);
 
@@ -86,7 +91,7 @@ pub(crate) fn remove(name: &str) -> Result<(), String> {
 /// The table of this name as `nft` lists it, if there is one, without what packets change of it.
 pub(crate) fn list(name: &str) -> Option<String> {
     let list = ["--stateless", "--terse", "list", "table", "inet", name];
-    let listed = Command::new("nft").args(list).stdin(Stdio::null()).output();
+    let listed = program().args(list).stdin(Stdio::null()).output();
     let Output { status, stdout, .. } = listed.ok()?;
     status.success().then(|| String::from_utf8_lossy(&stdout).into_owned())
 }
@@ -169,9 +174,19 @@ async fn heard(changes: &TokioSocket) {
     }
 }
 
+fn program() -> Command {
+    Command::new(found(var_os("PATH").as_deref()))
+}
+
+/// What to start where PATH is this.
+fn found(path: Option<&OsStr>) -> &'static str {
+    let is_there = path.is_some_and(|path| split_paths(path).any(|folder| folder.join(NFT).is_file()));
+    if is_there { NFT } else { NFT_OF_ROOT }
+}
+
 /// Hands a ruleset to `nft`.
 fn nft(rules: &str) -> Result<(), String> {
-    let spawned = Command::new("nft")
+    let spawned = program()
         .args(["-f", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -187,4 +202,19 @@ fn nft(rules: &str) -> Result<(), String> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(said.lines().next().unwrap_or("nft failed").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nft_is_found_by_root_who_came_by_su() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Some(folder.path().as_os_str());
+        assert_eq!(found(path), "/usr/sbin/nft");
+        std::fs::write(folder.path().join("nft"), "").unwrap();
+        assert_eq!(found(path), "nft");
+        assert_eq!(found(None), "/usr/sbin/nft");
+    }
 }
