@@ -363,8 +363,14 @@ fn a_full_disk_is_an_error() {
     let output = command.args(["trace", "analyze"]).arg(&file).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("disk is full"), "{}", text(&output.stderr));
-    let output = mendpath(&["trace", "analyze", file.to_str().unwrap(), "--json", "/dev/full"]);
+    let (file, json) = (file.to_str().unwrap(), dir.path().join("report.json"));
+    let output = mendpath(&["trace", "analyze", file, "--json", "/dev/full"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let more = ["--html", "/dev/full", "--json", json.to_str().unwrap()];
+    let output = mendpath(&[&["trace", "analyze", file][..], &more].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("2 TCP packets"), "what can be shown is: {}", text(&output.stdout));
+    assert!(std::fs::read_to_string(json).unwrap().contains("mendpath-trace/1"), "and written");
 }
 
 #[test]

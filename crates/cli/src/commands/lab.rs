@@ -151,11 +151,13 @@ async fn measure(
     shown.end();
     let report = report?;
     let measured = check_measured(&report.rows);
-    if let (Some(folder), Ok(())) = (&folder, &measured) {
-        publish(&report, folder.path())?;
-    }
-    show(&report, &args)?;
-    measured
+    // Hours of work may be in it: what cannot go to one place goes to the others all the same.
+    let published = match (&folder, &measured) {
+        (Some(folder), Ok(())) => publish(&report, folder.path()),
+        _ => Ok(()),
+    };
+    let shown = show(&report, &args);
+    published.and(shown).and(measured)
 }
 
 /// That at least one of the contenders did something.
@@ -184,17 +186,17 @@ fn publish(report: &Report, folder: &Path) -> Result<(), Failure> {
 }
 
 fn show(report: &Report, args: &LabRunArgs) -> Result<(), Failure> {
-    if let Some(file) = &args.html {
-        put(file, &lab::html(report))?;
-    }
-    if let Some(file) = &args.json {
-        put(file, &lab::json(report))?;
-    }
+    let written = put_files(report, args);
     let to_stdout = [&args.html, &args.json].into_iter().flatten().any(|file| is_stdout(file));
-    if !to_stdout {
-        print(&lab::table(report))?;
-    }
-    Ok(())
+    let printed = if to_stdout { Ok(()) } else { print(&lab::table(report)) };
+    written.and(printed)
+}
+
+/// Each of them although another cannot be written.
+fn put_files(report: &Report, args: &LabRunArgs) -> Result<(), Failure> {
+    let html = args.html.as_deref().map_or(Ok(()), |file| put(file, &lab::html(report)));
+    let json = args.json.as_deref().map_or(Ok(()), |file| put(file, &lab::json(report)));
+    html.and(json)
 }
 
 fn program(args: &LabRunArgs) -> Result<PathBuf, Failure> {
@@ -281,6 +283,39 @@ fn failure(error: LabError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Linux has a device that is always full.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_can_be_written_is_where_something_cannot() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = folder.path().join("results.json");
+        let report = Report {
+            schema: "mendpath-lab/1".into(),
+            version: "0".into(),
+            title: "a night's work".into(),
+            about: String::new(),
+            scale: "paper".into(),
+            seed: 1,
+            count: None,
+            versions: std::collections::BTreeMap::new(),
+            machine: lab::Machine::default(),
+            rows: Vec::new(),
+        };
+        let args = LabRunArgs {
+            contenders: Vec::new(),
+            count: None,
+            seed: None,
+            mendpath: None,
+            browser: None,
+            adapters: Vec::new(),
+            json: Some(json.clone()),
+            html: Some("/dev/full".into()),
+        };
+        let failure = put_files(&report, &args).unwrap_err();
+        assert!(failure.to_string().contains("the disk is full"), "{failure}");
+        assert!(std::fs::read_to_string(json).unwrap().contains("a night's work"));
+    }
 
     #[test]
     fn one_contender_that_works_is_a_result() {

@@ -32,18 +32,21 @@ pub(super) fn run(args: AnalyzeArgs) -> Result<(), Failure> {
     }
     let report = analyzer.finish();
     let to_stdout = [&args.html, &args.json].into_iter().flatten().any(|file| is_stdout(file));
-    if let Some(file) = &args.html {
-        put(file, &trace::html(&report))?;
-    }
-    if let Some(file) = &args.json {
-        let text = serde_json::to_string_pretty(&report).expect("the report is plain data") + "\n";
-        put(file, &text)?;
-    }
+    let written = put_files(&report, &args);
     // A name that is no capture is answered by one line.
-    if !to_stdout && (report.packets.total > 0 || wrong.is_empty()) {
-        print(&trace::text(&report))?;
-    }
-    verdict(&report, &wrong)
+    let has_table = !to_stdout && (report.packets.total > 0 || wrong.is_empty());
+    let printed = if has_table { print(&trace::text(&report)) } else { Ok(()) };
+    written.and(printed).and(verdict(&report, &wrong))
+}
+
+/// Each of them although another cannot be written: what came through a pipe does not come again.
+fn put_files(report: &Report, args: &AnalyzeArgs) -> Result<(), Failure> {
+    let html = args.html.as_deref().map_or(Ok(()), |file| put(file, &trace::html(report)));
+    let json = args.json.as_deref().map_or(Ok(()), |file| {
+        let text = serde_json::to_string_pretty(report).expect("the report is plain data") + "\n";
+        put(file, &text)
+    });
+    html.and(json)
 }
 
 /// Captures are hard to come by: no output takes the place of one.
