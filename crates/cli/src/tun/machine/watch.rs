@@ -1,9 +1,9 @@
 //! Whether the device is still up: the kernel removes the routes of one that is set down, and programs
 //! would go around the tunnel from then on, also once it is up again.
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use rtnetlink::{
-    MulticastGroup, new_multicast_connection,
+    Handle, MulticastGroup, new_multicast_connection,
     packet_core::NetlinkPayload,
     packet_route::{
         RouteNetlinkMessage,
@@ -13,6 +13,7 @@ use rtnetlink::{
 use tracing::debug;
 
 use super::NAME;
+use crate::tun::links::netlink;
 
 /// Ends when somebody sets the device down.
 pub(super) async fn set_down() {
@@ -24,10 +25,14 @@ pub(super) async fn set_down() {
         }
     };
     let heard = async {
+        // It may be so already: nobody listened until now.
+        if netlink(is_down).await.unwrap_or(false) {
+            return;
+        }
         while let Some((message, _)) = messages.next().await {
             if let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) = message.payload
                 && is_ours(&link)
-                && !link.header.flags.contains(LinkFlags::Up)
+                && !is_up(&link)
             {
                 return;
             }
@@ -41,6 +46,15 @@ pub(super) async fn set_down() {
         }
         () = heard => {}
     }
+}
+
+async fn is_down(handle: &Handle) -> Result<bool, rtnetlink::Error> {
+    let mut found = handle.link().get().match_name(NAME.to_owned()).execute();
+    Ok(found.try_next().await?.is_some_and(|link| !is_up(&link)))
+}
+
+fn is_up(link: &LinkMessage) -> bool {
+    link.header.flags.contains(LinkFlags::Up)
 }
 
 fn is_ours(link: &LinkMessage) -> bool {
