@@ -141,15 +141,9 @@ impl Machine {
         if let Some(given) = plan.given {
             links::take_addresses(given, false).map_err(wrong)?;
         }
-        let kill_switch = if plan.kill_switch {
-            Some(kill_switch::set(&plan)?)
-        } else {
-            remove_kill_switch().unwrap_or_else(|failure| debug!(%failure, "no kill switch"));
-            None
-        };
         // Not those of when the command began: it may have waited for the server, and moved.
         let locals = own_addresses().unwrap_or_default();
-        let mut machine = Self { plan, kill_switch, led: Led { v6: true } };
+        let mut machine = Self { plan, kill_switch: None, led: Led { v6: true } };
         machine.led = with_netlink(async |handle| {
             remove_rules(handle).await?;
             if machine.plan.no_routes {
@@ -160,6 +154,12 @@ impl Machine {
         .map_err(|error| wrong(("set rules and routes", error)))?;
         if let Some(leak) = machine.leak(&locals) {
             return Err(leak);
+        }
+        // Now that nothing else may fail: one that a tunnel which failed has left stays until then.
+        if machine.plan.kill_switch {
+            machine.kill_switch = Some(kill_switch::set(&machine.plan)?);
+        } else {
+            remove_kill_switch().unwrap_or_else(|failure| debug!(%failure, "no kill switch"));
         }
         if machine.plan.takes_dns() {
             tell_resolved();

@@ -466,6 +466,29 @@ fn who_takes_the_device_away_ends_the_tunnel_and_not_its_kill_switch() {
     }
 }
 
+/// Who was told that nothing gets out until the tunnel is started again relies on that while it is not.
+#[test]
+fn a_kill_switch_that_was_left_outlasts_a_start_that_fails() {
+    let Some(bed) = raw::bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let nft = |words: &str| {
+        let words = words.split_whitespace();
+        bed.at_client(|| Command::new("nft").args(words).output().unwrap()).status.success()
+    };
+    assert!(nft("add table inet mendpath_kill_switch"));
+    // Routes by a device that somebody sets down at once cannot be had, or are gone a moment later.
+    let script = "while :; do ip link set mendpath0 down 2>/dev/null; done";
+    let mut sets_down = bed.at_client(|| Command::new("sh").args(["-c", script]).spawn().unwrap());
+    let mut tunnel = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    tunnel.args(["tunnel", "--path", "path0", "--path", "path1", "--kill-switch"]);
+    tunnel.env("MENDPATH_INVITATION", world.server.invitation()).stdin(Stdio::null());
+    let (ended, _) = output(&bed, &mut tunnel);
+    sets_down.kill().unwrap();
+    sets_down.wait().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(nft("list table inet mendpath_kill_switch"));
+}
+
 /// What comes in from outside must be answered the way that it came, after a change of network, too.
 #[test]
 fn an_address_that_comes_later_stays_out_of_the_tunnel() {
