@@ -1,5 +1,13 @@
 //! One TCP connection's state machine, or one sub-flow's of MPTCP: loss detection, recovery,
 //! timers. It decides; the connection sends.
+//!
+//! # Departures
+//! - Losses and marks of one window reduce it once each, where RFC 3168 section 6.1.2 has one
+//!   reduction for both: what loss reduces says no CWR, so that a mark which is still echoed when
+//!   recovery ends counts once more.
+//! - Without SACK duplicate acknowledgements of exactly what the last recovery was about may begin
+//!   another; RFC 6582 section 3.2 (step 2) asks for more to be acknowledged than that, since they
+//!   may be those of needless retransmissions.
 
 use congestion::PathWindow;
 use units::{Duration, Instant};

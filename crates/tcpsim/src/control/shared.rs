@@ -1,4 +1,13 @@
 //! A controller of the crate `congestion` as a sub-flow's window: bytes there, segments here.
+//!
+//! # Departures
+//! - Its smallest window is one segment, which is what a timeout leaves. A reduction stops there,
+//!   too: RFC 5681 (equation 4) and RFC 9438 (section 4.6) leave two, and so do Reno here and the
+//!   kernel's rules of CUBIC.
+//! - After an idle time the slow start threshold is forgotten with the window; RFC 5681 section 4.1
+//!   keeps it.
+//! - What was sent before a reduction does not grow the window (RFC 9002 section 7.3.2), where Reno
+//!   here grows it from the end of recovery on.
 
 use congestion::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase};
 use units::{Duration, Instant};
@@ -79,7 +88,7 @@ impl Shared {
         self.controller.on_persistent_congestion(now);
     }
 
-    /// A new controller: the trait has no way to shrink a window without a loss.
+    /// A new controller, which knows no threshold either.
     pub(super) fn restart(&mut self, tcp: &Tcp, initial: u32, _idle: Duration) {
         if self.window() > initial {
             self.controller = self.controller.kind().build(&config(tcp, initial));

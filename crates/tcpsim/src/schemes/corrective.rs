@@ -6,6 +6,7 @@
 //! says so, whereupon the sender reduces its window once, as for a mark.
 //!
 //! Coded packets are outside the sequence space and the window, and are not themselves repaired.
+//! Each is as long as a full segment, though all of its block may be shorter.
 
 use std::collections::VecDeque;
 
