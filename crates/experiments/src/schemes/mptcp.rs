@@ -1,5 +1,5 @@
 //! MPTCP without a recovery scheme: `subflows`, `opportunistic`, `reinject_on_timeout`,
-//! `early_delivery`, `joins` (at-once, later).
+//! `early_delivery`, `hollow`, `joins` (at-once, later).
 
 use plans::{Keys, PlanError};
 use tcpsim::{Profile, SchemeKind, Tcp, schemes::Mptcp};
