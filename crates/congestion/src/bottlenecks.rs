@@ -225,13 +225,19 @@ impl Bottlenecks {
     /// The cycle is over; `told`: with a result.
     fn end(&mut self, now: Instant, span: Duration, told: bool) {
         self.cycle = None;
-        self.vain = if told { 0 } else { (self.vain + 1).min(16) };
+        let settled = |counts: fn(&Watch) -> bool| {
+            let paths = self.watches.iter().filter(|watch| counts(watch)).map(|watch| watch.path);
+            self.evidence.is_settled(now, paths)
+        };
+        // Of a path that carries too little to be compared nothing is to be found out now. Of one that
+        // lost packets meanwhile there is; if it is the only one, that cycle had no result.
+        let (compared, all) = (settled(Watch::is_compared), settled(Watch::is_in_question));
+        let goes_on = told && !compared;
+        self.vain = if goes_on || all { 0 } else { (self.vain + 1).min(16) };
         let rest = REST.max(span * REST_SPANS);
-        // Of a path that carries too little to be compared nothing is to be found out now.
-        let paths = self.watches.iter().filter(|watch| watch.falls().is_some()).map(|watch| watch.path);
-        let wait = if self.evidence.is_settled(now, paths) {
+        let wait = if all {
             rest
-        } else if told {
+        } else if goes_on {
             Duration::ZERO
         } else {
             (span * RETRY_SPANS * (1 << (self.vain - 1).min(16))).min(rest)

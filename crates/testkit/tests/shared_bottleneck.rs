@@ -36,7 +36,6 @@ fn found_within(run: &mut Meeting, seconds: u64) -> Option<u64> {
     })
 }
 
-/// An experiment that says nothing costs ten seconds.
 #[test]
 fn that_paths_share_a_link_is_found_out_in_most_cases_soon_and_in_all_within_a_minute() {
     let found: Vec<_> = (1..=16).map(|seed| found_within(&mut over_one_link(seed), 60)).collect();

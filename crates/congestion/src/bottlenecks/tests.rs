@@ -15,6 +15,8 @@ struct Model {
     steady: bool,
     /// A path that carries little: a packet in so many steps.
     seldom: Option<(usize, u64)>,
+    /// A path that loses packets in each hold.
+    upset: Option<usize>,
     steps: u64,
     /// The last hold, and when it began.
     hold: Option<(Hold, Instant)>,
@@ -37,6 +39,7 @@ impl Model {
             noise: 0.2,
             steady: true,
             seldom: None,
+            upset: None,
             steps: 0,
             hold: None,
             holds: 0,
@@ -88,7 +91,9 @@ impl Model {
                     },
                     ..Ack::default()
                 };
-                let load = Load { window: WINDOW, steady: self.steady };
+                let held = self.hold.is_some_and(|(hold, began)| (began..hold.until).contains(&self.now));
+                let upset = held && self.upset == Some(path);
+                let load = Load { window: WINDOW, steady: self.steady && !upset };
                 if let Some(hold) = self.bottlenecks.on_ack(path as u32, &ack, load) {
                     assert!(hold.window >= WINDOW / 2 && hold.window < WINDOW, "{hold:?}");
                     assert!(self.hold.is_none_or(|(last, _)| ack.now >= last.until), "one at a time");
@@ -172,6 +177,23 @@ fn a_path_that_carries_little_keeps_nobody_from_being_settled() {
     let holds = model.holds;
     model.run(100);
     assert!(model.holds - holds < 22, "{}", model.holds - holds);
+}
+
+#[test]
+fn what_a_loss_has_spoilt_is_asked_again_soon() {
+    let mut model = Model::new(&[0, 0]);
+    model.upset = Some(1);
+    model.run(1);
+    assert!(model.holds > 0 && !model.bottlenecks.share(0, 1));
+    model.upset = None;
+    // Not after the ten seconds for which nothing is asked once all is known.
+    model.run(4);
+    assert!(model.bottlenecks.share(0, 1));
+    // What spoils each answer makes holds rare all the same.
+    let mut model = Model::new(&[0, 0]);
+    model.upset = Some(1);
+    model.run(100);
+    assert!(model.holds < 25, "{}", model.holds);
 }
 
 #[test]

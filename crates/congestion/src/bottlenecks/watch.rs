@@ -75,6 +75,8 @@ pub(super) struct Watch {
     held_at: Option<Instant>,
     /// Nothing can be told of it in this cycle.
     spoilt: bool,
+    /// When the cycle began it could.
+    began_well: bool,
     means: [Mean; 3],
     /// Variance of means, in s^2.
     noise: Option<f64>,
@@ -94,6 +96,7 @@ impl Watch {
             taken: Duration::ZERO,
             held_at: None,
             spoilt: true,
+            began_well: false,
             means: [Mean::default(); 3],
             noise: None,
         }
@@ -133,7 +136,8 @@ impl Watch {
     /// A cycle begins.
     pub(super) fn begin(&mut self) {
         self.means = [Mean::default(); 3];
-        self.spoilt = !self.is_steady();
+        self.began_well = self.is_steady();
+        self.spoilt = !self.began_well;
         self.note_window();
     }
 
@@ -187,6 +191,17 @@ impl Watch {
         }
         let (earlier, before) = (self.mean(Span::Earlier)?, self.mean(Span::Before)?);
         Some(Falls { control: earlier - before, held: before - self.mean(Span::During)? })
+    }
+
+    /// Whether it can be compared with others in this cycle.
+    pub(super) fn is_compared(&self) -> bool {
+        self.falls().is_some()
+    }
+
+    /// Whether something is to be found out about it: it can be compared, or could, had nothing
+    /// happened to its window meanwhile.
+    pub(super) fn is_in_question(&self) -> bool {
+        self.is_compared() || (self.began_well && self.spoilt)
     }
 
     /// Takes into account by how much the mean changed without a hold.
