@@ -130,10 +130,11 @@ pub use path_updates::{PathUpdate, PathUpdates};
 pub use proto::policy;
 pub use proto::{
     AddressValidation, Admission, Chunk, ConnectionError, ConnectionStats, ControllerKind, DatagramOptions,
-    Dir, EcnState, EndpointStats, NetworkPath, PathError, PathEvent, PathId, PathLimits, PathState, PathStats,
-    PathStatus, PathStore, PathUse, QuicLb, QuicLbError, ReceiveLimits, RecoveryKind, RecoveryReasons,
-    RepairConfig, ResetKey, SchedulerKind, ServerId, Side, StreamId, StreamsStats, TimedStats, TokenStore,
-    TransportConfig, TransportError, TransportErrorCode, UnknownName, VarInt, VarIntBoundsExceeded,
+    Dir, EcnState, EndpointStats, NetworkPath, PathError, PathEvent, PathId, PathLimits, PathState,
+    PathStats, PathStatus, PathStore, PathUse, QuicLb, QuicLbError, ReceiveLimits, RecoveryKind,
+    RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, ServerId, Side, StreamId, StreamsStats,
+    TimedStats, TokenStore, TransportConfig, TransportError, TransportErrorCode, UnknownName, VarInt,
+    VarIntBoundsExceeded,
 };
 #[cfg(feature = "qlog")]
 pub use qlog::QlogDirectory;
