@@ -27,6 +27,9 @@ use super::{
 
 /// What may come of requests' bodies before somebody reads it, of one and of all together, in bytes.
 const WINDOW: u32 = 1 << 20;
+/// What may wait to leave of a response for which there is room, since its client does not read what the
+/// connection has for it already, in bytes. The crate's own measure is 400 kB.
+const UNSENT: usize = 64 << 10;
 /// Requests that the client may have given up above those that were answered, as by HTTP/3.
 const MAX_GIVEN_UP: u32 = 256;
 
@@ -94,7 +97,8 @@ fn builder(limits: &Limits) -> Builder {
         .max_concurrent_streams(MAX_REQUESTS)
         .max_header_list_size(limits.fields)
         .initial_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW);
+        .initial_connection_window_size(WINDOW)
+        .max_send_buffer_size(UNSENT);
     builder
 }
 

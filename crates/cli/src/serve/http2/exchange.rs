@@ -209,7 +209,14 @@ mod tests {
     use hyper::body::SizeHint;
 
     use super::*;
-    use crate::serve::{Limits, http2::serve, site::boxed};
+    use crate::{
+        backoff::pause,
+        serve::{
+            Limits,
+            http2::{UNSENT, serve},
+            site::boxed,
+        },
+    };
 
     /// Four bytes, which are counted when they are made.
     struct Counted(Arc<AtomicUsize>);
@@ -260,5 +267,48 @@ mod tests {
         assert_eq!(made.load(Relaxed), 0);
         room.send(()).unwrap();
         assert_eq!(response.into_body().data().await.unwrap().unwrap(), "here");
+    }
+
+    /// Pieces without end, whose bytes are counted when they are made.
+    struct Endless(Arc<AtomicUsize>);
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = BoxError;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+            const PIECE: &[u8] = &[7; 1_000];
+            self.0.fetch_add(PIECE.len(), Relaxed);
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(PIECE)))))
+        }
+    }
+
+    /// Windows cost nothing: who allows a gigabyte and reads none of it would have much of each response
+    /// held in memory, of 128 at a time.
+    #[tokio::test(start_paused = true)]
+    async fn little_of_a_response_is_made_that_the_client_has_room_for_and_does_not_read() {
+        let made = Arc::<AtomicUsize>::default();
+        let (client, server) = tokio::io::duplex(1 << 10);
+        let body = made.clone();
+        let answer =
+            move |_| -> Answer { Box::pin(std::future::ready(Response::new(boxed(Endless(body.clone()))))) };
+        tokio::spawn(async move { serve(server, answer, &Limits::default(), std::future::pending()).await });
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(1 << 30).initial_connection_window_size(1 << 30);
+        let (mut requests, mut connection) = builder.handshake::<_, Bytes>(client).await.unwrap();
+        let request = Request::get("https://localhost/").body(()).unwrap();
+        let (response, _) = requests.send_request(request, true).unwrap();
+        // From then on nobody reads.
+        let _unread = tokio::select! {
+            response = response => response.unwrap(),
+            _ = &mut connection => panic!("it is closed"),
+        };
+        pause(Duration::from_secs(1)).await;
+        let made = made.load(Relaxed);
+        // A frame of the longest size is on its way besides.
+        assert!((UNSENT..UNSENT + (32 << 10)).contains(&made), "{made} bytes");
     }
 }
