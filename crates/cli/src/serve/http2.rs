@@ -25,8 +25,11 @@ use super::{
     site::{Answer, BoxError},
 };
 
-/// What may come of requests' bodies before somebody reads it, of one and of all together, in bytes.
+/// What may come of a request's body before somebody reads it, in bytes.
 const WINDOW: u32 = 1 << 20;
+/// The same of all together: one that nobody reads must not stand in the way of the others (RFC 9113 section
+/// 5.2.2).
+const WINDOW_OF_ALL: u32 = 2 * WINDOW;
 /// What may wait to leave of a response for which there is room, since its client does not read what the
 /// connection has for it already, in bytes. The crate's own measure is 400 kB.
 const UNSENT: usize = 64 << 10;
@@ -97,7 +100,7 @@ fn builder(limits: &Limits) -> Builder {
         .max_concurrent_streams(MAX_REQUESTS)
         .max_header_list_size(limits.fields)
         .initial_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW_OF_ALL)
         .max_send_buffer_size(UNSENT);
     builder
 }
@@ -168,5 +171,46 @@ impl Drop for UnderWay {
         let mut books = self.0.books();
         books.under_way -= 1;
         books.over = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::BodyExt as _;
+    use hyper::StatusCode;
+
+    use super::*;
+    use crate::{backoff::pause, serve::site::text};
+
+    /// The server behind takes its time with one, as for a large file, and waits for the other.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_nobody_reads_stands_in_no_others_way() {
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let answer = |request: Request<Received>| -> Answer {
+            Box::pin(async move {
+                if request.uri().path() == "/slow" {
+                    std::future::pending::<()>().await;
+                }
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                assert_eq!(body, "few");
+                text(StatusCode::OK, "here")
+            })
+        };
+        tokio::spawn(async move { serve(server, answer, &Limits::default(), std::future::pending()).await });
+        let (mut requests, connection) = h2::client::handshake(client).await.unwrap();
+        tokio::spawn(connection);
+        let mut ask = |path: &str, body: Bytes| {
+            let request = Request::post(format!("https://localhost/{path}")).body(()).unwrap();
+            let (response, mut sending) = requests.send_request(request, false).unwrap();
+            // It waits for room by itself.
+            sending.send_data(body, true).unwrap();
+            response
+        };
+        let _under_way = ask("slow", Bytes::from(vec![0; 3 << 20]));
+        // As much of it has come as may.
+        pause(Duration::from_secs(1)).await;
+        let answered = timeout(Duration::from_secs(1), ask("quick", Bytes::from_static(b"few"))).await;
+        assert_eq!(answered.expect("there is room for it").unwrap().status(), StatusCode::OK);
     }
 }
