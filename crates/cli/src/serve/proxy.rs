@@ -50,7 +50,7 @@ pub(super) struct Backend {
 
 impl Backend {
     pub(super) fn new(url: Uri) -> Self {
-        let connector = connector(CONNECT);
+        let connector = connector(CONNECT, ANSWER);
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).http1_max_headers(MAX_FIELDS);
         let client = builder.build(connector.clone());
@@ -93,9 +93,7 @@ impl Backend {
             match (in_time(asking, &progress).await, socket) {
                 (Some(Ok(response)), socket) => switch_or_carry(response, socket),
                 (Some(Err(error)), _) => failure(&error, &progress),
-                (None, _) => {
-                    text(StatusCode::GATEWAY_TIMEOUT, "The server behind this one takes too long.\n")
-                }
+                (None, _) => late(),
             }
         })
     }
@@ -205,6 +203,12 @@ fn is_hangup(error: &Error) -> bool {
     })
 }
 
+/// Whether the system has given the connection up, since the server behind took nothing, or is gone.
+fn is_late(error: &Error) -> bool {
+    let mut of_system = causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    !error.is_connect() && of_system.any(|error| error.kind() == ErrorKind::TimedOut)
+}
+
 /// What the server behind answers, unless it neither takes more of the request nor answers for
 /// [`ANSWER`].
 async fn in_time<T>(asking: impl Future<Output = T>, progress: &Progress) -> Option<T> {
@@ -256,8 +260,13 @@ fn failure(error: &Error, progress: &Progress) -> Response<SiteBody> {
             text(StatusCode::REQUEST_TIMEOUT, "Nothing more of the request's body came.\n")
         }
         Some(fault) => text(fault, "The request's body is malformed.\n"),
+        None if is_late(error) => late(),
         None => text(StatusCode::BAD_GATEWAY, "The server behind this one does not answer.\n"),
     }
+}
+
+fn late() -> Response<SiteBody> {
+    text(StatusCode::GATEWAY_TIMEOUT, "The server behind this one takes too long.\n")
 }
 
 /// Whether a client sends its body only once it is told to, or has waited for long.

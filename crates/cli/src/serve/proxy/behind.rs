@@ -24,12 +24,18 @@ const ASKED_AFTER: Duration = Duration::from_secs(30);
 /// Makes them.
 pub(super) type Connector = MapResponse<HttpConnector, fn(TokioIo<TcpStream>) -> TokioIo<HeardOut>>;
 
-/// Each has so long to come about.
-pub(super) fn connector(patience: Duration) -> Connector {
+/// Each has `patience` to come about, and the server `taking` to take something of what it is sent: one that
+/// has answered before it has read all may keep the rest waiting, and with it the client's connection.
+pub(super) fn connector(patience: Duration, taking: Duration) -> Connector {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(patience));
     connector.set_nodelay(true);
     connector.set_keepalive(Some(ASKED_AFTER));
+    // With it one question to which nobody answers is enough.
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(taking));
+    #[cfg(not(target_os = "linux"))]
+    let _ = taking;
     connector.map_response(|io| TokioIo::new(HeardOut { tcp: io.into_inner(), deaf: None }))
 }
 
@@ -100,6 +106,8 @@ impl AsyncWrite for HeardOut {
 mod tests {
     use hyper::Uri;
     use socket2::SockRef;
+    #[cfg(target_os = "linux")]
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -108,7 +116,25 @@ mod tests {
     async fn a_server_that_is_gone_without_a_word_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let connection = connector(Duration::from_secs(60)).oneshot(url).await.unwrap().into_inner();
+        let patience = Duration::from_secs(60);
+        let connection = connector(patience, patience).oneshot(url).await.unwrap().into_inner();
         assert!(SockRef::from(&connection.tcp).keepalive().unwrap());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_server_that_takes_nothing_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let connector = connector(Duration::from_secs(60), Duration::from_millis(300));
+        let connection = connector.oneshot(url).await.unwrap().into_inner();
+        let (_takes_nothing, _) = listener.accept().await.unwrap();
+        let (mut from, mut to) = tokio::io::split(connection);
+        let sending = async { while to.write_all(&[0; 1 << 16]).await.is_ok() {} };
+        let heard = tokio::select! {
+            heard = from.read_u8() => heard,
+            () = sending => panic!("it comes to a halt"),
+        };
+        assert_eq!(heard.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }
