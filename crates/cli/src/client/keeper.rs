@@ -122,16 +122,17 @@ impl<'a> Keeper<'a> {
     }
 
     /// A path as it is known here. That the system does not say the number of its interface, for which a socket
-    /// is needed and there may be none left, makes it no other.
+    /// is needed and there may be none left, makes it no other; nor does a number that it says only now.
     fn as_known(&self, path: &WantedPath) -> WantedPath {
-        if path.index.is_some() {
+        let known = || self.open.keys().chain(&self.under_way).chain(self.waiting.keys());
+        if known().any(|known| known == path) {
             return path.clone();
         }
         let is_it = |known: &&WantedPath| {
-            (&known.interface, known.ip, known.copy) == (&path.interface, path.ip, path.copy)
+            let are_said = known.index.is_some() && path.index.is_some();
+            !are_said && (&known.interface, known.ip, known.copy) == (&path.interface, path.ip, path.copy)
         };
-        let mut known = self.open.keys().chain(&self.under_way).chain(self.waiting.keys());
-        known.find(is_it).unwrap_or(path).clone()
+        known().find(is_it).unwrap_or(path).clone()
     }
 
     fn remove_unwanted(&mut self, wanted: &[WantedPath]) {
@@ -306,6 +307,13 @@ mod tests {
         keeper.remove_unwanted(&[WantedPath { index: Some(8), ..before.clone() }]);
         assert!(!keeper.open.contains_key(&before));
         assert_eq!(said(&live), ["path wg0 (127.0.0.1) is gone"]);
+
+        // Nor is it another if that is over: the only path of a connection would not come back, if its server
+        // takes but one.
+        let unsaid = WantedPath { index: None, ..before.clone() };
+        let mut keeper = Keeper::new(connection.clone(), unsaid.clone(), server, &live);
+        keeper.adjust(&[before]);
+        assert!(keeper.open.contains_key(&unsaid) && keeper.stale.is_empty());
     }
 
     /// As where the server is gone, or what all paths share.
