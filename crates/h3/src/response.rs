@@ -16,6 +16,8 @@ pub(crate) struct Beside {
     /// As long as it is set, what was sent is whole when the stream is dropped: `h3` answers 431 by
     /// itself and does not say that this is all.
     whole: AtomicBool,
+    /// There was some of its body to send.
+    begun: AtomicBool,
     /// What goes instead of the next frame of `h3`.
     fields: Mutex<Option<Bytes>>,
     shared: Arc<Shared>,
@@ -24,7 +26,8 @@ pub(crate) struct Beside {
 impl Beside {
     /// What is sent is whole until [the end of it is told](Self::tells_of_its_end).
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { whole: AtomicBool::new(true), fields: Mutex::default(), shared }
+        let (whole, begun) = (AtomicBool::new(true), AtomicBool::new(false));
+        Self { whole, begun, fields: Mutex::default(), shared }
     }
 
     /// From here on the end of what is sent is said.
@@ -35,6 +38,16 @@ impl Beside {
     /// Whether what was sent is whole when the stream is dropped.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole.load(Ordering::Acquire)
+    }
+
+    /// There is some of the response's body to send.
+    pub(crate) fn begins(&self) {
+        self.begun.store(true, Ordering::Release);
+    }
+
+    /// Whether there was some of the response's body to send.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
     }
 
     /// Encodes the fields of a response, which `h3` need not do then. Those that are too large for the peer

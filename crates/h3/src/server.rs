@@ -59,7 +59,8 @@ pub struct Limits {
     /// Without a request, until the connection is closed. Default 120 s.
     pub idle: Duration,
     /// Requests that the client may have given up above those that were answered, until the
-    /// connection is closed with `H3_EXCESSIVE_LOAD`. Those whose service panics are among them.
+    /// connection is closed with `H3_EXCESSIVE_LOAD`. Those whose service panics are among them. Those
+    /// of whose answer's body some was there already are not: somebody may be looking through a film.
     /// Default 256.
     pub cancelled: u32,
 }
@@ -103,6 +104,8 @@ type Sending = RequestStream<SendStream<Bytes>, Bytes>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Answered,
+    /// Given up, after some of its answer.
+    Begun,
     Cancelled,
 }
 
@@ -279,6 +282,7 @@ impl Books {
         *self.over.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let count = |count: u32| match outcome {
             Outcome::Answered => count.saturating_sub(1),
+            Outcome::Begun => count,
             Outcome::Cancelled => count.saturating_add(1),
         };
         let before = self.given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(count(n)));
@@ -348,7 +352,7 @@ where
             biased;
             outcome = &mut attempt => outcome,
             // Nobody wants the answer any more.
-            _ = &mut end => return Outcome::Cancelled,
+            _ = &mut end => return given_up(&beside),
         }
     };
     let left = || books.connection.undelivered(id);
@@ -412,7 +416,8 @@ where
     }
     match answer(send, beside, &mut service, &mut request, malformed, bodiless, limits.send).await {
         Ok(()) => Outcome::Answered,
-        Err(Broken::Client) => Outcome::Cancelled,
+        Err(Broken::Client) => given_up(beside),
+        Err(Broken::NotTaken) => Outcome::Cancelled,
         Err(Broken::Malformed) => {
             send.stop_stream(Code::H3_MESSAGE_ERROR);
             Outcome::Cancelled
@@ -436,6 +441,11 @@ fn join_cookies(fields: &mut HeaderMap) {
     }
 }
 
+/// What has become of a request whose client has given it up.
+fn given_up(beside: &Beside) -> Outcome {
+    if beside.has_begun() { Outcome::Begun } else { Outcome::Cancelled }
+}
+
 /// Waits for the `end` of a response that is all handed over, as long as the client takes some of what
 /// is `left`; whether it came.
 async fn is_taken<F: Future + Unpin>(end: &mut F, left: impl Fn() -> u64, patience: Duration) -> bool {
@@ -452,8 +462,10 @@ async fn is_taken<F: Future + Unpin>(end: &mut F, left: impl Fn() -> u64, patien
 
 /// Why a response is not whole.
 enum Broken {
-    /// The client does not want it, or does not take it.
+    /// The client does not want it.
     Client,
+    /// The client takes nothing of it.
+    NotTaken,
     /// The request turned out to be none.
     Malformed,
     /// The service cannot give it.
@@ -501,7 +513,7 @@ where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     B: http_body::Body<Error: Into<BoxError>>,
 {
-    let slow = |_| Broken::Client;
+    let slow = |_| Broken::NotTaken;
     let (interim, mut interims) = Interim::new();
     let mut called = pin!(async {
         std::future::poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
@@ -543,6 +555,7 @@ where
         let Some(frame) = frame.transpose().map_err(|error| Broken::Service(error.into()))? else { break };
         match frame.into_data() {
             Ok(mut data) => {
+                beside.begins();
                 while data.has_remaining() {
                     let piece = data.copy_to_bytes(data.remaining().min(PIECE));
                     within(patience, pin!(send.send_data(piece))).await.map_err(slow)??;
@@ -565,7 +578,8 @@ async fn say_before(send: &mut Sending, said: Vec<Response<()>>, patience: Durat
         OF_CONNECTIONS.iter().for_each(|name| _ = interim.headers_mut().remove(name));
         match within(patience, pin!(send.send_response(interim))).await {
             Ok(Ok(()) | Err(StreamError::HeaderTooBig { .. })) => {}
-            _ => return Err(Broken::Client),
+            Ok(Err(_)) => return Err(Broken::Client),
+            Err(_) => return Err(Broken::NotTaken),
         }
     }
     Ok(())

@@ -33,7 +33,8 @@ const WINDOW_OF_ALL: u32 = 2 * WINDOW;
 /// What may wait to leave of a response for which there is room, since its client does not read what the
 /// connection has for it already, in bytes. The crate's own measure is 400 kB.
 const UNSENT: usize = 64 << 10;
-/// Requests that the client may have given up above those that were answered, as by HTTP/3.
+/// Requests that the client may have given up above those that were answered, as by HTTP/3. Those of whose
+/// answer's body some was there already do not count.
 const MAX_GIVEN_UP: u32 = 256;
 
 /// Serves until the client has gone or may stay no longer, or until it is to stop, and then until
@@ -72,6 +73,7 @@ where
             Some(outcome) = exchanges.join_next() => {
                 given_up = match outcome {
                     Ok(Outcome::Unwanted) => given_up + 1,
+                    Ok(Outcome::Begun) => given_up,
                     Ok(Outcome::Answered) | Err(_) => given_up.saturating_sub(1),
                 };
                 if given_up > MAX_GIVEN_UP {

@@ -202,3 +202,18 @@ async fn requests_that_are_given_up_one_by_one_end_the_connection() {
     let (_, farewell) = frames(&heard).find(|(kind, _)| *kind == GOAWAY).expect("it says good-bye");
     assert_eq!(&farewell[4..8], &[0, 0, 0, 0xb], "ENHANCE_YOUR_CALM");
 }
+
+/// As whoever looks through a film does, of which each part is asked for to its end.
+#[tokio::test]
+async fn answers_that_are_broken_off_in_the_middle_do_not_end_the_connection() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("index.html"), vec![b' '; 1 << 20]).unwrap();
+    let content = Content::Files { root: root.path().to_owned(), follow_symlinks: false };
+    let mut requests = requests(serve(content, Limits::default(), root)).await;
+    for _ in 0..300 {
+        let (response, _) = ask(&mut requests, Method::GET);
+        let mut body = response.await.unwrap().into_body();
+        let some = body.data().await.unwrap().unwrap();
+        body.flow_control().release_capacity(some.len()).unwrap();
+    }
+}

@@ -507,6 +507,34 @@ async fn rapid_resets_end_the_connection() {
     .await;
 }
 
+/// As whoever looks through a film does, of which each part is asked for to its end.
+#[tokio::test]
+async fn answers_that_are_broken_off_in_the_middle_do_not_end_the_connection() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let mut limits = Limits::default();
+        limits.cancelled = 3;
+        let dropped = Arc::new(Semaphore::new(0));
+        let told = dropped.clone();
+        let service = service_fn(move |_: Request<Body>| {
+            let body = Endless(told.clone());
+            async { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        for _ in 0..10 {
+            let mut stream = requests.send_request(get("/")).await.unwrap();
+            stream.finish().await.unwrap();
+            stream.recv_response().await.unwrap();
+            assert!(stream.recv_data().await.unwrap().is_some());
+            drop(stream);
+            dropped.acquire().await.unwrap().forget();
+        }
+    })
+    .await;
+}
+
 /// They count like those, so that whoever finds what a service does not expect has no endless supply of it.
 #[tokio::test]
 async fn requests_whose_service_panics_end_the_connection() {

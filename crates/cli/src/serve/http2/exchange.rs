@@ -50,7 +50,9 @@ impl Body for Received {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Answered,
-    /// The client does not want the answer.
+    /// The client does not want the rest of the answer.
+    Begun,
+    /// The client does not want the answer, or does not take it.
     Unwanted,
 }
 
@@ -104,8 +106,10 @@ impl Exchange {
             Ok(stream) => stream,
             Err(_) => return Outcome::Unwanted,
         };
-        match carry(&mut stream, body, self.patience).await {
+        let mut begun = false;
+        match carry(&mut stream, body, self.patience, &mut begun).await {
             Ok(()) => return Outcome::Answered,
+            Err(Broken::Unwanted) if begun => return Outcome::Begun,
             Err(Broken::Unwanted) => {}
             Err(Broken::NotTaken) => stream.send_reset(Reason::CANCEL),
             Err(Broken::Site(error)) => {
@@ -137,7 +141,13 @@ impl Exchange {
     }
 }
 
-async fn carry(stream: &mut SendStream<Bytes>, mut body: SiteBody, patience: Duration) -> Result<(), Broken> {
+/// Carries a body; it has `begun` once there is some of it that the client has room for.
+async fn carry(
+    stream: &mut SendStream<Bytes>,
+    mut body: SiteBody,
+    patience: Duration,
+    begun: &mut bool,
+) -> Result<(), Broken> {
     loop {
         // What is not made yet takes no memory while the client takes none of it.
         if body.size_hint().lower() > 0 {
@@ -154,6 +164,7 @@ async fn carry(stream: &mut SendStream<Bytes>, mut body: SiteBody, patience: Dur
         let is_last = body.is_end_stream();
         match frame.into_data() {
             Ok(data) => {
+                *begun = true;
                 offer(stream, data, is_last, patience).await?;
                 if is_last {
                     return Ok(());
