@@ -30,6 +30,8 @@ use crate::{
 
 /// How long the last lines may take to be written.
 const LAST: Duration = Duration::from_secs(2);
+/// The longest path in a line, in bytes: thousands of lines may wait to be written.
+const LONGEST_PATH: usize = 4 << 10;
 /// The status of a request whose client went away before its answer began, as other servers note it.
 const GIVEN_UP: u16 = 499;
 
@@ -133,10 +135,19 @@ impl Entry {
     }
 }
 
-/// The path in one word of ASCII. A URI holds neither spaces nor control characters.
+/// The path in one word of ASCII, or its beginning. A URI holds neither spaces nor control characters.
 fn path<B>(request: &Request<B>) -> String {
     let path = request.uri().path_and_query().map_or("", |path| path.as_str());
-    if path.is_empty() { "-".to_owned() } else { utf8_percent_encode(path, CONTROLS).to_string() }
+    if path.is_empty() {
+        return "-".to_owned();
+    }
+    let mut word = utf8_percent_encode(path, CONTROLS).to_string();
+    if word.len() > LONGEST_PATH {
+        word.truncate(LONGEST_PATH);
+        word.push_str("...");
+        word.shrink_to_fit();
+    }
+    word
 }
 
 impl Drop for Entry {
@@ -216,6 +227,9 @@ mod tests {
         ] {
             assert_eq!(path(&Request::get(uri).body(()).unwrap()), word);
         }
+        let long = Request::get(format!("/{}", "\u{e4}".repeat(5_000))).body(()).unwrap();
+        let word = path(&long);
+        assert!(word.starts_with("/%C3%A4") && word.ends_with("...") && word.len() == LONGEST_PATH + 3);
     }
 
     #[tokio::test]
