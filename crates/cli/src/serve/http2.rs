@@ -2,6 +2,7 @@
 //! `h2`'s and not hyper's, which has no early hints.
 
 mod exchange;
+mod taken;
 
 use std::{
     future::Future,
@@ -19,7 +20,10 @@ use tokio::{
 };
 
 pub(super) use self::exchange::Received;
-use self::exchange::{Exchange, Outcome};
+use self::{
+    exchange::{Exchange, Outcome},
+    taken::{Counted, Taken},
+};
 use super::{
     Limits, MAX_REQUESTS,
     site::{Answer, BoxError},
@@ -33,6 +37,8 @@ const WINDOW_OF_ALL: u32 = 2 * WINDOW;
 /// What may wait to leave of a response for which there is room, since its client does not read what the
 /// connection has for it already, in bytes. The crate's own measure is 400 kB.
 const UNSENT: usize = 64 << 10;
+/// For a PING to leave, where nothing is in its way.
+const LEAVES: Duration = Duration::from_secs(1);
 /// Requests that the client may have given up above those that were answered, as by HTTP/3. Those of whose
 /// answer's body some was there already do not count.
 const MAX_GIVEN_UP: u32 = 256;
@@ -48,10 +54,12 @@ pub(super) async fn serve<T>(
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let taken = Taken::default();
+    let io = Counted { io, taken: taken.clone() };
     let mut connection = timeout(limits.head, builder(limits).handshake(io)).await??;
     let requests = Requests::new();
     let pings = connection.ping_pong().expect("nobody else has them");
-    let mut gone = pin!(gone(pings, &requests, limits));
+    let mut gone = pin!(gone(pings, &requests, &taken, limits));
     let mut stop = pin!(stop);
     let mut exchanges = JoinSet::new();
     let (mut ending, mut given_up) = (false, 0_u32);
@@ -107,16 +115,23 @@ fn builder(limits: &Limits) -> Builder {
     builder
 }
 
-/// Resolves once a client with a request under way does not answer.
-async fn gone(mut pings: PingPong, requests: &Requests, limits: &Limits) -> BoxError {
+/// Resolves once a client with a request under way does not answer, and takes nothing meanwhile: the
+/// question may wait behind much of a response, which a slow network has for minutes.
+async fn gone(mut pings: PingPong, requests: &Requests, taken: &Taken, limits: &Limits) -> BoxError {
     loop {
         sleep_until(Instant::now() + limits.body).await;
-        if requests.quiet_since().is_none() {
-            // It may wait behind much of a response.
-            match timeout(limits.send, pings.ping(Ping::opaque())).await {
-                Ok(Ok(_)) => {}
+        if requests.quiet_since().is_some() {
+            continue;
+        }
+        let mut answer = pin!(pings.ping(Ping::opaque()));
+        // What leaves first is the question itself.
+        let (mut patience, mut before) = (LEAVES, None);
+        loop {
+            match timeout(patience, answer.as_mut()).await {
+                Ok(Ok(_)) => break,
                 Ok(Err(error)) => return error.into(),
-                Err(_) => return "it does not answer".into(),
+                Err(_) if before == Some(taken.bytes()) => return "it does not answer".into(),
+                Err(_) => (patience, before) = (limits.send, Some(taken.bytes())),
             }
         }
     }
@@ -179,11 +194,50 @@ impl Drop for UnderWay {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use http_body_util::BodyExt as _;
-    use hyper::StatusCode;
+    use http_body_util::{BodyExt as _, Full};
+    use hyper::{Response, StatusCode};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex, split};
 
     use super::*;
-    use crate::{backoff::pause, serve::site::text};
+    use crate::{
+        backoff::pause,
+        serve::site::{boxed, text},
+    };
+
+    /// A kilobyte a second, where the network on the way holds a megabyte of the response before the question.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_what_comes_slowly_is_there() {
+        const LENGTH: usize = 1_500_000;
+        let ((client, outer), (inner, server)) = (duplex(1 << 10), duplex(1 << 20));
+        let (mut from_client, mut to_client) = split(outer);
+        let (mut from_server, mut to_server) = split(inner);
+        tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+        tokio::spawn(async move {
+            let mut some = [0; 1_000];
+            while let Ok(length @ 1..) = from_server.read(&mut some).await {
+                pause(Duration::from_secs(1)).await;
+                if to_client.write_all(&some[..length]).await.is_err() {
+                    break;
+                }
+            }
+        });
+        let answer = |_: Request<Received>| -> Answer {
+            Box::pin(std::future::ready(Response::new(boxed(Full::new(Bytes::from(vec![7; LENGTH]))))))
+        };
+        tokio::spawn(async move { serve(server, answer, &Limits::default(), std::future::pending()).await });
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(1 << 21).initial_connection_window_size(1 << 21);
+        let (mut requests, connection) = builder.handshake::<_, Bytes>(client).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("https://localhost/").body(()).unwrap();
+        let (response, _) = requests.send_request(request, true).unwrap();
+        let mut body = response.await.unwrap().into_body();
+        let mut received = 0;
+        while let Some(data) = body.data().await {
+            received += data.unwrap().len();
+        }
+        assert_eq!(received, LENGTH);
+    }
 
     /// The server behind takes its time with one, as for a large file, and waits for the other.
     #[tokio::test(start_paused = true)]
