@@ -52,7 +52,7 @@ pub(super) async fn serve<T>(
     stop: impl Future<Output = ()>,
 ) -> Result<(), BoxError>
 where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let taken = Taken::default();
     let io = Counted { io, taken: taken.clone() };

@@ -27,7 +27,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
-    time::{Instant, Sleep},
+    time::{Instant, Sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, warn};
@@ -48,8 +48,8 @@ pub(super) const BACKLOG: u32 = 1_024;
 const HTTP_2: &[u8] = b"h2";
 /// What HTTP/1.1 may hold of a request.
 const BUFFER: usize = 64 << 10;
-/// For a client to hear the last answer of its connection while it still sends, and what it may send
-/// meanwhile.
+/// For a client to hear the last answer of its connection while it still sends, by HTTP/2 each time that it
+/// has sent something, and what it may send meanwhile.
 const LINGER: Duration = Duration::from_secs(5);
 const LINGER_BYTES: u64 = 16 << 20;
 
@@ -141,7 +141,7 @@ async fn serve(
     // A client that takes nothing, or is gone, is given up by the kernel.
     #[cfg(target_os = "linux")]
     let _ = SockRef::from(&tcp).set_tcp_user_timeout(Some(limits.send));
-    let tls = match tokio::time::timeout(limits.head, tls.accept(tcp)).await {
+    let tls = match timeout(limits.head, tls.accept(tcp)).await {
         Ok(Ok(tls)) => tls,
         Ok(Err(error)) => return debug!(%from, %error, "no TLS"),
         Err(_) => return debug!(%from, "the handshake of TLS takes too long"),
@@ -150,7 +150,13 @@ async fn serve(
     let is_http2 = tls.get_ref().1.alpn_protocol() == Some(HTTP_2);
     let client = Client { site: site.clone(), from, patience: limits.body };
     let served = if is_http2 {
-        http2::serve(tls, |request| client.answer(request), limits, wait(stopped)).await
+        let mut tls = tls;
+        let served = http2::serve(&mut tls, |request| client.answer(request), limits, wait(stopped)).await;
+        if served.is_ok() {
+            // It says that it has room for more, for as long as it takes the last of what was asked for.
+            linger(tls, limits.send).await;
+        }
+        served
     } else {
         let answer = |request| client.answer_http1(request, limits.fields);
         serve_http1(tls, answer, limits, wait(stopped)).await
@@ -234,7 +240,7 @@ async fn serve_http1(
     // Where the last request has no body, or was broken off, there is nothing to wait for.
     let may_send = served.as_ref().map_or_else(hyper::Error::is_parse, |()| uploads.load(Relaxed));
     if let (true, Some(parts)) = (may_send, connection.into_parts()) {
-        linger(parts.io.into_inner()).await;
+        linger(parts.io.into_inner(), LINGER).await;
     }
     // It keeps its seat, and the server waits for it as for a request.
     if let Some(carrying) = upgraded.take() {
@@ -244,14 +250,15 @@ async fn serve_http1(
 }
 
 /// Ends a connection so that its client hears the last answer (RFC 9112 section 9.6): closing while the
-/// rest of an upload comes would be a reset, at which many clients give up before they read.
-async fn linger(mut tls: TlsStream<TcpStream>) {
+/// rest of an upload comes, or anything else, would be a reset, at which many clients give up before they
+/// read, and with which what is on its way to them is lost. It takes so long at most.
+async fn linger(mut tls: TlsStream<TcpStream>, longest: Duration) {
     let lingering = async {
         let _ = tls.shutdown().await;
-        let mut rest = tls.into_inner().0.take(LINGER_BYTES);
-        let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
+        let (mut rest, mut some) = (tls.into_inner().0.take(LINGER_BYTES), vec![0_u8; 8 << 10]);
+        while let Ok(Ok(1..)) = timeout(LINGER, rest.read(&mut some)).await {}
     };
-    let _ = tokio::time::timeout(LINGER, lingering).await;
+    let _ = timeout(longest, lingering).await;
 }
 
 /// Where the end of a connection's last request leaves what is carried over the connection after

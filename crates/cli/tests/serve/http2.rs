@@ -203,6 +203,49 @@ async fn requests_that_are_given_up_one_by_one_end_the_connection() {
     assert_eq!(&farewell[4..8], &[0, 0, 0, 0xb], "ENHANCE_YOUR_CALM");
 }
 
+/// Whatever it says while the last of its response is on its way, which may be that it has room for more: to
+/// a server that has closed already, that is a reason to forget the rest.
+#[tokio::test]
+async fn a_client_gets_all_of_its_last_response_when_the_server_stops() {
+    const LENGTH: usize = 200_000;
+    const PING_ACK: u8 = 1;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let behind = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let server = bind(Content::Proxy(behind), Limits::default());
+    let address = server.address();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopping = async move {
+        stopped.await.unwrap();
+        std::future::pending::<()>()
+    };
+    let mut running = tokio::spawn(server.run(stopping));
+    let mut client = connect(address, "h2").await;
+    // With a window for all of it.
+    let windows = [frame(4, 0, 0, &[0, 4, 0, 0x10, 0, 0]), frame(8, 0, 0, &[0, 0x10, 0, 0])].concat();
+    client.write_all(&[PREFACE, &windows, &frame(1, 5, 1, GET)].concat()).await.unwrap();
+    let (mut tcp, _) = listener.accept().await.unwrap();
+    fields(&mut tcp).await;
+    tcp.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n").as_bytes()).await.unwrap();
+    stop.send(()).unwrap();
+    // It asks whether all requests that were on their way have come, and then says which was the last.
+    let (mut heard, mut asked) = (Vec::new(), false);
+    while frames(&heard).filter(|(kind, _)| *kind == GOAWAY).count() < 2 {
+        assert_ne!(client.read_buf(&mut heard).await.unwrap(), 0, "it is just gone");
+        let ping = frames(&heard).find(|(kind, _)| *kind == PING).map(|(_, payload)| payload.to_vec());
+        if let (false, Some(payload)) = (asked, ping) {
+            client.write_all(&frame(PING, PING_ACK, 0, &payload)).await.unwrap();
+            asked = true;
+        }
+    }
+    tcp.write_all(&[b'x'; LENGTH]).await.unwrap();
+    // Either it ends or it does not.
+    let _ = tokio::time::timeout(Duration::from_millis(500), &mut running).await;
+    client.write_all(&frame(PING, 0, 0, &[0; 8])).await.unwrap();
+    heard.extend(rest(&mut client).await);
+    let data = frames(&heard).filter(|(kind, _)| *kind == 0).map(|(_, data)| data.len());
+    assert_eq!(data.sum::<usize>(), LENGTH);
+}
+
 /// As whoever looks through a film does, of which each part is asked for to its end.
 #[tokio::test]
 async fn answers_that_are_broken_off_in_the_middle_do_not_end_the_connection() {
