@@ -22,7 +22,7 @@ use tokio::{
 pub(super) use self::exchange::Received;
 use self::{
     exchange::{Exchange, Outcome},
-    taken::{Counted, Taken},
+    taken::{Counted, Patience, Taken},
 };
 use super::{
     Limits, MAX_REQUESTS,
@@ -37,8 +37,6 @@ const WINDOW_OF_ALL: u32 = 2 * WINDOW;
 /// What may wait to leave of a response for which there is room, since its client does not read what the
 /// connection has for it already, in bytes. The crate's own measure is 400 kB.
 const UNSENT: usize = 64 << 10;
-/// For a PING to leave, where nothing is in its way.
-const LEAVES: Duration = Duration::from_secs(1);
 /// Requests that the client may have given up above those that were answered, as by HTTP/3. Those of whose
 /// answer's body some was there already do not count.
 const MAX_GIVEN_UP: u32 = 256;
@@ -56,6 +54,7 @@ where
 {
     let taken = Taken::default();
     let io = Counted { io, taken: taken.clone() };
+    let patience = Patience { time: limits.send, taken: taken.clone() };
     let mut connection = timeout(limits.head, builder(limits).handshake(io)).await??;
     let requests = Requests::new();
     let pings = connection.ping_pong().expect("nobody else has them");
@@ -63,14 +62,13 @@ where
     let mut stop = pin!(stop);
     let mut exchanges = JoinSet::new();
     let (mut ending, mut given_up) = (false, 0_u32);
+    let (mut longer, mut before) = (Duration::ZERO, 0);
     loop {
-        // What is left of the last responses is not taken for long.
-        let quiet = if ending { limits.idle + limits.send } else { limits.idle };
         tokio::select! {
             accepted = connection.accept() => {
                 let Some(accepted) = accepted else { return Ok(()) };
                 let (request, respond) = accepted?;
-                let (request, exchange) = Exchange::begin(request, respond, limits.send);
+                let (request, exchange) = Exchange::begin(request, respond, patience.clone());
                 let (answer, under_way) = (answer(request), requests.begin());
                 exchanges.spawn(async move {
                     let outcome = exchange.carry(answer).await;
@@ -93,12 +91,17 @@ where
                 connection.graceful_shutdown();
                 ending = true;
             }
-            () = requests.quiet_for(quiet) => {
-                if ending {
+            () = requests.quiet_for(limits.idle + longer) => {
+                let goes_on = taken.goes_on(&mut before);
+                // What is left of the last responses is waited for as long as it is taken.
+                if ending && !goes_on {
                     return Err("it is not used".into());
                 }
-                connection.graceful_shutdown();
-                ending = true;
+                if !ending {
+                    connection.graceful_shutdown();
+                    ending = true;
+                }
+                longer += limits.send;
             }
         }
     }
@@ -123,15 +126,13 @@ async fn gone(mut pings: PingPong, requests: &Requests, taken: &Taken, limits: &
         if requests.quiet_since().is_some() {
             continue;
         }
-        let mut answer = pin!(pings.ping(Ping::opaque()));
-        // What leaves first is the question itself.
-        let (mut patience, mut before) = (LEAVES, None);
+        let (mut answer, mut before) = (pin!(pings.ping(Ping::opaque())), taken.bytes());
         loop {
-            match timeout(patience, answer.as_mut()).await {
+            match timeout(limits.send, answer.as_mut()).await {
                 Ok(Ok(_)) => break,
                 Ok(Err(error)) => return error.into(),
-                Err(_) if before == Some(taken.bytes()) => return "it does not answer".into(),
-                Err(_) => (patience, before) = (limits.send, Some(taken.bytes())),
+                Err(_) if taken.goes_on(&mut before) => {}
+                Err(_) => return "it does not answer".into(),
             }
         }
     }
@@ -204,11 +205,10 @@ mod tests {
         serve::site::{boxed, text},
     };
 
-    /// A kilobyte a second, where the network on the way holds a megabyte of the response before the question.
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_what_comes_slowly_is_there() {
-        const LENGTH: usize = 1_500_000;
-        let ((client, outer), (inner, server)) = (duplex(1 << 10), duplex(1 << 20));
+    /// A client behind a network of a kilobyte a second, which holds so much of what is on its way, asks for so
+    /// many responses at a time and gets all of each.
+    async fn visit(held: usize, responses: usize, length: usize) {
+        let ((client, outer), (inner, server)) = (duplex(1 << 10), duplex(held));
         let (mut from_client, mut to_client) = split(outer);
         let (mut from_server, mut to_server) = split(inner);
         tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
@@ -221,22 +221,40 @@ mod tests {
                 }
             }
         });
-        let answer = |_: Request<Received>| -> Answer {
-            Box::pin(std::future::ready(Response::new(boxed(Full::new(Bytes::from(vec![7; LENGTH]))))))
+        let answer = move |_: Request<Received>| -> Answer {
+            Box::pin(std::future::ready(Response::new(boxed(Full::new(Bytes::from(vec![7; length]))))))
         };
         tokio::spawn(async move { serve(server, answer, &Limits::default(), std::future::pending()).await });
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(1 << 21).initial_connection_window_size(1 << 21);
         let (mut requests, connection) = builder.handshake::<_, Bytes>(client).await.unwrap();
         tokio::spawn(connection);
-        let request = Request::get("https://localhost/").body(()).unwrap();
-        let (response, _) = requests.send_request(request, true).unwrap();
-        let mut body = response.await.unwrap().into_body();
-        let mut received = 0;
-        while let Some(data) = body.data().await {
-            received += data.unwrap().len();
+        let asked: Vec<_> = (0..responses)
+            .map(|_| {
+                let request = Request::get("https://localhost/").body(()).unwrap();
+                requests.send_request(request, true).unwrap().0
+            })
+            .collect();
+        for response in asked {
+            let mut body = response.await.unwrap().into_body();
+            let mut received = 0;
+            while let Some(data) = body.data().await {
+                received += data.unwrap().len();
+            }
+            assert_eq!(received, length);
         }
-        assert_eq!(received, LENGTH);
+    }
+
+    /// Behind a megabyte of the response a PING is not answered for long.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_what_comes_slowly_is_there() {
+        visit(1 << 20, 1, 1_500_000).await;
+    }
+
+    /// The turn of each comes every two minutes.
+    #[tokio::test(start_paused = true)]
+    async fn responses_that_wait_for_their_turn_are_not_given_up() {
+        visit(64 << 10, 8, 200_000).await;
     }
 
     /// The server behind takes its time with one, as for a large file, and waits for the other.

@@ -4,7 +4,6 @@ use std::{
     future::poll_fn,
     pin::Pin,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -15,8 +14,8 @@ use hyper::{
     header::{CONTENT_LENGTH, HeaderValue},
 };
 use mendpath_h3::{Interim, Interims};
-use tokio::time::timeout;
 
+use super::taken::Patience;
 use crate::serve::site::{Answer, BoxError, SiteBody};
 
 /// A request's body.
@@ -77,7 +76,7 @@ pub(super) struct Exchange {
     respond: SendResponse<Bytes>,
     interims: Interims,
     /// For the client to take something of the response.
-    patience: Duration,
+    patience: Patience,
 }
 
 impl Exchange {
@@ -85,7 +84,7 @@ impl Exchange {
     pub(super) fn begin(
         request: Request<RecvStream>,
         respond: SendResponse<Bytes>,
-        patience: Duration,
+        patience: Patience,
     ) -> (Request<Received>, Self) {
         let (interim, interims) = Interim::new();
         let mut request = request.map(Received);
@@ -107,7 +106,7 @@ impl Exchange {
             Err(_) => return Outcome::Unwanted,
         };
         let mut begun = false;
-        match carry(&mut stream, body, self.patience, &mut begun).await {
+        match carry(&mut stream, body, &self.patience, &mut begun).await {
             Ok(()) => return Outcome::Answered,
             Err(Broken::Unwanted) if begun => return Outcome::Begun,
             Err(Broken::Unwanted) => {}
@@ -145,7 +144,7 @@ impl Exchange {
 async fn carry(
     stream: &mut SendStream<Bytes>,
     mut body: SiteBody,
-    patience: Duration,
+    patience: &Patience,
     begun: &mut bool,
 ) -> Result<(), Broken> {
     loop {
@@ -184,7 +183,7 @@ async fn offer(
     stream: &mut SendStream<Bytes>,
     mut data: Bytes,
     is_last: bool,
-    patience: Duration,
+    patience: &Patience,
 ) -> Result<(), Broken> {
     loop {
         let room = room(stream, data.len(), patience).await?;
@@ -198,23 +197,26 @@ async fn offer(
 }
 
 /// How many of so many bytes the client has room for, once it has for one.
-async fn room(stream: &mut SendStream<Bytes>, wanted: usize, patience: Duration) -> Result<usize, Broken> {
+async fn room(stream: &mut SendStream<Bytes>, wanted: usize, patience: &Patience) -> Result<usize, Broken> {
     stream.reserve_capacity(wanted);
     loop {
         let room = stream.capacity().min(wanted);
         if room > 0 || wanted == 0 {
             return Ok(room);
         }
-        let more = timeout(patience, poll_fn(|cx| stream.poll_capacity(cx))).await;
-        more.map_err(|_| Broken::NotTaken)?.ok_or(Broken::Unwanted)??;
+        let more = patience.wait(poll_fn(|cx| stream.poll_capacity(cx))).await;
+        more.ok_or(Broken::NotTaken)?.ok_or(Broken::Unwanted)??;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::Relaxed},
+        },
+        time::Duration,
     };
 
     use hyper::body::SizeHint;

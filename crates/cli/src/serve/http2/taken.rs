@@ -1,6 +1,7 @@
 //! A connection of which is known how much the client's side has taken.
 
 use std::{
+    future::Future,
     io::{IoSlice, Result},
     pin::Pin,
     sync::{
@@ -8,9 +9,20 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::timeout,
+};
+
+use super::{MAX_REQUESTS, UNSENT};
+
+/// What a response has of the connection at its turn, in bytes (RFC 9113 section 4.2).
+const FRAME: u64 = 16 << 10;
+/// Within so many bytes all responses had a turn, whatever of them waits to leave.
+const TURNS: u64 = MAX_REQUESTS as u64 * UNSENT as u64;
 
 /// How many bytes the system has taken, which has room for no more than what the client leaves it.
 #[derive(Clone, Default)]
@@ -21,11 +33,43 @@ impl Taken {
         self.0.load(Relaxed)
     }
 
+    /// Whether it is a frame's worth more than `before`, which is what it is now from then on: what the
+    /// connection says of itself is less.
+    pub(super) fn goes_on(&self, before: &mut u64) -> bool {
+        let now = self.bytes();
+        now - std::mem::replace(before, now) >= FRAME
+    }
+
     fn count(&self, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = &written {
             self.0.fetch_add(*bytes as u64, Relaxed);
         }
         written
+    }
+}
+
+/// How long the client may take nothing of a response.
+#[derive(Clone)]
+pub(super) struct Patience {
+    pub(super) time: Duration,
+    /// Of all responses of the connection.
+    pub(super) taken: Taken,
+}
+
+impl Patience {
+    /// Waits until there is more room for one of the responses, as long as the client takes others: behind a
+    /// slow network the next turn of each may be minutes away. `None` if it takes too little, or each had a turn.
+    pub(super) async fn wait<T>(&self, mut room: impl Future<Output = T> + Unpin) -> Option<T> {
+        let begun = self.taken.bytes();
+        let mut before = begun;
+        loop {
+            if let Ok(room) = timeout(self.time, &mut room).await {
+                return Some(room);
+            }
+            if !self.taken.goes_on(&mut before) || before - begun > TURNS {
+                return None;
+            }
+        }
     }
 }
 
