@@ -2,11 +2,12 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use bytes::Bytes;
 use http::response::Parts;
+use mendpath::StreamId;
 
 use crate::{fields, settings::Shared};
 
@@ -18,16 +19,20 @@ pub(crate) struct Beside {
     whole: AtomicBool,
     /// There was some of its body to send.
     begun: AtomicBool,
+    /// Bytes that the transport has taken.
+    taken: AtomicU64,
     /// What goes instead of the next frame of `h3`.
     fields: Mutex<Option<Bytes>>,
     shared: Arc<Shared>,
+    /// Where it goes.
+    id: StreamId,
 }
 
 impl Beside {
     /// What is sent is whole until [the end of it is told](Self::tells_of_its_end).
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, id: StreamId) -> Self {
         let (whole, begun) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { whole, begun, fields: Mutex::default(), shared }
+        Self { whole, begun, taken: AtomicU64::new(0), fields: Mutex::default(), shared, id }
     }
 
     /// From here on the end of what is sent is said.
@@ -48,6 +53,17 @@ impl Beside {
     /// Whether there was some of the response's body to send.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Acquire)
+    }
+
+    /// The transport has taken so many bytes.
+    pub(crate) fn on_taken(&self, bytes: usize) {
+        self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// What changes as the client takes the response: the bytes that the transport had room for, and those
+    /// that are on their way.
+    pub(crate) fn progress(&self) -> [u64; 2] {
+        [self.taken.load(Ordering::Relaxed), self.shared.connection.undelivered(self.id)]
     }
 
     /// Encodes the fields of a response, which `h3` need not do then. Those that are too large for the peer

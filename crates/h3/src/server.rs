@@ -53,8 +53,8 @@ pub struct Limits {
     pub head: Duration,
     /// Silence within the body of a request while the service waits for it. Default 30 s.
     pub body: Duration,
-    /// Without room for more of a response, because the client does not read, and once it is all handed
-    /// over, without acknowledging any of what is left; also without room for GOAWAY. Default 60 s.
+    /// Without room for any more of a response, because the client does not read, and without
+    /// acknowledging any of what is on its way; also without room for GOAWAY. Default 60 s.
     pub send: Duration,
     /// Without a request, until the connection is closed. Default 120 s.
     pub idle: Duration,
@@ -78,8 +78,7 @@ impl Default for Limits {
     }
 }
 
-/// The longest piece of a response that is handed to the transport at a time, in bytes: a client
-/// must take that much within [`Limits::send`].
+/// The longest piece of a response that is handed to the transport at a time, in bytes.
 const PIECE: usize = 64 << 10;
 /// How often is looked at least whether requests are over, in a connection that may not be idle.
 const LEAST_IDLE: Duration = Duration::from_millis(1);
@@ -357,7 +356,7 @@ where
     };
     let left = || books.connection.undelivered(id);
     let patience = books.limits.send;
-    if outcome == Outcome::Answered && !is_taken(&mut end, left, patience).await {
+    if outcome == Outcome::Answered && while_taken(Pin::new(&mut end), left, patience).await.is_none() {
         // Where `h3` has answered by itself, what is left of the few bytes goes with the connection.
         sending.iter_mut().for_each(|send| send.stop_stream(Code::H3_REQUEST_CANCELLED));
         return Outcome::Cancelled;
@@ -446,18 +445,25 @@ fn given_up(beside: &Beside) -> Outcome {
     if beside.has_begun() { Outcome::Begun } else { Outcome::Cancelled }
 }
 
-/// Waits for the `end` of a response that is all handed over, as long as the client takes some of what
-/// is `left`; whether it came.
-async fn is_taken<F: Future + Unpin>(end: &mut F, left: impl Fn() -> u64, patience: Duration) -> bool {
-    let mut before = left();
-    while within(patience, Pin::new(&mut *end)).await.is_err() {
-        let now = left();
-        if now == before {
-            return false;
-        }
-        before = now;
+/// Waits for as long as there is progress, since the client takes some of a response: behind a slow network
+/// many share what there is. `None` once there is none for so long.
+async fn while_taken<F: Future, P: PartialEq>(
+    mut future: Pin<&mut F>,
+    progress: impl Fn() -> P,
+    patience: Duration,
+) -> Option<F::Output> {
+    // Most need not wait, and ask for none.
+    if let Poll::Ready(output) = std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+        return Some(output);
     }
-    true
+    loop {
+        let before = progress();
+        match timeout(patience, future.as_mut()).await {
+            Ok(output) => return Some(output),
+            Err(_) if progress() == before => return None,
+            Err(_) => {}
+        }
+    }
 }
 
 /// Why a response is not whole.
@@ -513,7 +519,7 @@ where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     B: http_body::Body<Error: Into<BoxError>>,
 {
-    let slow = |_| Broken::NotTaken;
+    let progress = || beside.progress();
     let (interim, mut interims) = Interim::new();
     let mut called = pin!(async {
         std::future::poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
@@ -544,7 +550,9 @@ where
     };
     OF_CONNECTIONS.iter().for_each(|name| _ = parts.headers.remove(name));
     beside.encode_fields(&mut parts);
-    within(patience, pin!(send.send_response(Response::from_parts(parts, ())))).await.map_err(slow)??;
+    let response = Response::from_parts(parts, ());
+    let sent = while_taken(pin!(send.send_response(response)), progress, patience).await;
+    sent.ok_or(Broken::NotTaken)??;
     let mut trailers: Option<HeaderMap> = None;
     // What has no body is at its end before it begins.
     let mut body = pin!(body.filter(|_| !bodiless));
@@ -558,7 +566,8 @@ where
                 beside.begins();
                 while data.has_remaining() {
                     let piece = data.copy_to_bytes(data.remaining().min(PIECE));
-                    within(patience, pin!(send.send_data(piece))).await.map_err(slow)??;
+                    let sent = while_taken(pin!(send.send_data(piece)), progress, patience).await;
+                    sent.ok_or(Broken::NotTaken)??;
                 }
             }
             Err(frame) => trailers = frame.into_trailers().ok(),
@@ -566,9 +575,11 @@ where
     }
     if let Some(mut trailers) = trailers {
         OF_CONNECTIONS.iter().for_each(|name| _ = trailers.remove(name));
-        within(patience, pin!(send.send_trailers(trailers))).await.map_err(slow)??;
+        let sent = while_taken(pin!(send.send_trailers(trailers)), progress, patience).await;
+        sent.ok_or(Broken::NotTaken)??;
     }
-    Ok(within(patience, pin!(send.finish())).await.map_err(slow)??)
+    let sent = while_taken(pin!(send.finish()), progress, patience).await;
+    Ok(sent.ok_or(Broken::NotTaken)??)
 }
 
 /// Sends interim responses, but for those that are larger than the client takes (RFC 9114 section 4.2.2): it may
@@ -606,7 +617,8 @@ mod tests {
             let steps = || begin.elapsed().as_secs() / pause;
             let left = || 10 - steps().min(until);
             let mut end = Box::pin(sleep_until(begin + Duration::from_secs(pause * 10)));
-            assert_eq!(is_taken(&mut end, left, patience).await, taken, "{pause} s, {until} times");
+            let end = while_taken(Pin::new(&mut end), left, patience).await;
+            assert_eq!(end.is_some(), taken, "{pause} s, {until} times");
         }
     }
 }

@@ -86,7 +86,8 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         if let Some(pending) = &mut self.pending {
             while pending.has_remaining() {
-                ready!(Self::poll_some(&mut self.stream, cx, pending))?;
+                let taken = ready!(Self::poll_some(&mut self.stream, cx, pending))?;
+                self.beside.iter().for_each(|beside| beside.on_taken(taken));
             }
         }
         self.pending = None;
@@ -361,7 +362,7 @@ impl<B: Buf> BidiStream<B> {
 
     /// What can be said of the response beside `h3`.
     pub(crate) fn beside(&mut self) -> Arc<Beside> {
-        let beside = Beside::new(self.recv.kind.shared.clone());
+        let beside = Beside::new(self.recv.kind.shared.clone(), self.recv.id);
         self.send.beside.insert(Arc::new(beside)).clone()
     }
 }

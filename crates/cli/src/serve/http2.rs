@@ -205,8 +205,8 @@ mod tests {
         serve::site::{boxed, text},
     };
 
-    /// A client behind a network of a kilobyte a second, which holds so much of what is on its way, asks for so
-    /// many responses at a time and gets all of each.
+    /// A client behind a network of a kilobyte a second, which holds so much of what is on its way, asks for
+    /// so many responses at a time and gets all of each.
     async fn visit(held: usize, responses: usize, length: usize) {
         let ((client, outer), (inner, server)) = (duplex(1 << 10), duplex(held));
         let (mut from_client, mut to_client) = split(outer);

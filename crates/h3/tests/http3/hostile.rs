@@ -2,13 +2,13 @@
 
 use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use h3::error::{Code, StreamError};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use mendpath::{Connection, ConnectionError, ReadError, SendStream, VarInt, WriteError};
 use mendpath_h3::{Body, BodyError, Limits, Server};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::interval};
 use tower::service_fn;
 
 use crate::common::{Pair, Way, ask, get, post, requests, watchdog};
@@ -429,6 +429,33 @@ async fn a_response_that_is_not_read_is_given_up() {
             Ok::<_, StreamError>(())
         };
         assert!(error.await.is_err(), "it looks whole");
+    })
+    .await;
+}
+
+/// As where many share a slow network: no piece of it is taken within the time that is given, but some is.
+#[tokio::test]
+async fn a_response_that_is_read_slowly_is_not_given_up() {
+    const LENGTH: usize = 100_000;
+    let pair = Pair::with(|client| client.receive_windows(16_000, 16_000));
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let mut limits = Limits::default();
+        limits.send = SOON * 4;
+        let service = service_fn(|_: Request<Body>| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&[b'x'; LENGTH]))))
+        });
+        tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        let mut stream = requests.send_request(get("/")).await.unwrap();
+        stream.finish().await.unwrap();
+        stream.recv_response().await.unwrap();
+        let (mut received, mut pause) = (0, interval(SOON));
+        while let Some(data) = stream.recv_data().await.unwrap() {
+            received += data.remaining();
+            pause.tick().await;
+        }
+        assert_eq!(received, LENGTH);
     })
     .await;
 }

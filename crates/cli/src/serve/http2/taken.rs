@@ -58,7 +58,8 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Waits until there is more room for one of the responses, as long as the client takes others: behind a
-    /// slow network the next turn of each may be minutes away. `None` if it takes too little, or each had a turn.
+    /// slow network the next turn of each may be minutes away. `None` if it takes too little, or each has
+    /// had a turn.
     pub(super) async fn wait<T>(&self, mut room: impl Future<Output = T> + Unpin) -> Option<T> {
         let begun = self.taken.bytes();
         let mut before = begun;
