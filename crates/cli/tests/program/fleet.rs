@@ -16,7 +16,6 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
-    time::Instant,
 };
 
 use crate::{
@@ -208,16 +207,17 @@ async fn a_server_is_killed_and_the_next_request_has_the_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kept_connections_of_the_http_proxy_move_on() {
     within(async {
-        let mut fleet = Fleet::start(&["--drain-time", "3600"]);
+        // Less than idle connections are kept for: one that stays is cut.
+        let mut fleet = Fleet::start(&["--drain-time", "20"]);
         let client = Client::start(client_options(fleet.invitation.clone())).await.unwrap();
         let (proxy, uplink) = (client.addresses.http.unwrap(), client.uplink.clone());
         tokio::spawn(client.run());
         let origin = origin(|_| ok("hello")).await;
         let ask = format!("GET http://{}/ HTTP/1.1\r\n\r\n", origin.address);
         let (mut one, mut other) = (Program::new(proxy).await, Program::new(proxy).await);
-        for program in [&mut one, &mut other, &mut one] {
-            assert_eq!(program.ask(&ask).await.1, "hello");
-        }
+        assert_eq!(one.ask(&ask).await.1, "hello");
+        assert_eq!(other.ask(&ask).await.1, "hello");
+        assert_eq!(one.ask(&ask).await.1, "hello");
         assert_eq!(origin.connections(), [2, 1], "they are kept");
         let (drained, server) = fleet.take(&uplink);
         kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).unwrap();
@@ -228,9 +228,7 @@ async fn kept_connections_of_the_http_proxy_move_on() {
         // The other one says nothing more.
         assert_eq!(one.ask(&ask).await.1, "hello");
         assert_eq!(origin.connections(), [2, 1, 1], "by the other server");
-        let began = Instant::now();
         assert!(!server.line_with("stopping").contains("cuts"));
-        assert!(began.elapsed() < PATIENCE, "an idle connection is kept for twice as long");
         assert_eq!(server.wait(), Some(0));
     })
     .await;

@@ -214,11 +214,7 @@ async fn a_client_gets_all_of_its_last_response_when_the_server_stops() {
     let server = bind(Content::Proxy(behind), Limits::default());
     let address = server.address();
     let (stop, stopped) = oneshot::channel::<()>();
-    let stopping = async move {
-        stopped.await.unwrap();
-        std::future::pending::<()>()
-    };
-    let mut running = tokio::spawn(server.run(stopping));
+    let mut running = tokio::spawn(server.run(patiently(stopped)));
     let mut client = connect(address, "h2").await;
     // With a window for all of it.
     let windows = [frame(4, 0, 0, &[0, 4, 0, 0x10, 0, 0]), frame(8, 0, 0, &[0, 0x10, 0, 0])].concat();

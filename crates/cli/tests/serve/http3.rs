@@ -56,12 +56,6 @@ async fn who_asks_whether_to_send_a_body_hears_when() {
     assert_eq!(asked.recv_response().await.unwrap().status(), StatusCode::OK);
 }
 
-/// The end of a server whose patience has none.
-async fn patiently(stopped: oneshot::Receiver<()>) -> std::future::Pending<()> {
-    let _ = stopped.await;
-    std::future::pending()
-}
-
 #[tokio::test]
 async fn who_comes_while_it_stops_is_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -77,6 +77,12 @@ fn bind_with(content: Content, limits: Limits, access_log: Option<PathBuf>) -> W
     .unwrap()
 }
 
+/// The end of a server whose patience has none.
+async fn patiently(stopped: oneshot::Receiver<()>) -> std::future::Pending<()> {
+    let _ = stopped.await;
+    std::future::pending()
+}
+
 /// What is waited for happens at once, or the limit under test ends it.
 fn short() -> Limits {
     Limits { head: Duration::from_millis(300), ..Limits::default() }
