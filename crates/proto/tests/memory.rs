@@ -1,5 +1,6 @@
 //! What a connection holds in memory once its handshake is over and nothing is under way.
 
+#[path = "endpoints/common/mod.rs"]
 mod common;
 
 use common::{Pair, Peer};

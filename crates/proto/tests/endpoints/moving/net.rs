@@ -1,9 +1,6 @@
 //! A client and a server in virtual time, with a NAT, an attacker and links of limited size between
 //! them.
 
-#[path = "../common/tls.rs"]
-mod tls;
-
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use mendpath_proto::{
@@ -90,7 +87,7 @@ impl Net {
     }
 
     fn build(client: TransportConfig, server: TransportConfig, mtu: usize) -> Self {
-        let (client_tls, server_tls) = tls::tls(vec!["localhost".to_owned()]);
+        let (client_tls, server_tls) = crate::common::tls();
         let server = ServerConfig { max_connections: 1, ..ServerConfig::new(Arc::new(server_tls), server) };
         let config = ClientConfig::new(Arc::new(client_tls), client);
         let mut client = Endpoint::new(None, [1; 32]);

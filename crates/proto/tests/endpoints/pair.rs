@@ -1,11 +1,8 @@
 //! Two endpoints in memory: handshake, streams, paths, close. Loss and random scenarios are in
 //! `testkit`.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{Pair, SERVER, addr, tls};
 use mendpath_proto::{
     ClientConfig, ConnectionError, ConnectionId, DatagramOptions, Dir, Event, NetworkPath, Observe, Observed,
     Observer, PathEvent, PathId, PathState, PathStatus, RecoveryKind, RepairConfig, ServerConfig, Side,
@@ -13,6 +10,8 @@ use mendpath_proto::{
     wire::{Frame, Frames},
 };
 use units::{Duration, Instant};
+
+use crate::common::{Pair, SERVER, addr, tls};
 
 #[test]
 fn handshake_and_a_stream() {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // every test file uses a part of it
 
-mod tls;
+pub(crate) mod tls;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use mendpath_proto::{DatagramOptions, TransportConfig};
 use units::Duration;
 
-use crate::net::{MS, Net};
+use super::net::{MS, Net};
 
 /// How long a call may stand still before the test gives up.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mendpath_proto::{AddressValidation, RecoveryKind};
 use units::{Duration, Instant};
 
-use crate::net::{DELAY, Net, SERVER, addr, server_addr};
+use super::net::{DELAY, Net, SERVER, addr, server_addr};
 
 /// A certificate that needs about ten packets.
 const LARGE: usize = 140;

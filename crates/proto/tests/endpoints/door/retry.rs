@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use mendpath_proto::{AddressValidation, Admission, ConnectionError, RecoveryKind, TransportErrorCode};
 use units::Duration;
 
-use crate::net::{CLIENT, DELAY, Host, Net, SERVER, addr, server_addr};
+use super::net::{CLIENT, DELAY, Host, Net, SERVER, addr, server_addr};
 
 /// A long header of version 1 with this type.
 fn is_long(data: &[u8], kind: u8) -> bool {

@@ -1,12 +1,11 @@
 //! How TLS errors end a connection (RFC 9001 sections 4.8 and 8).
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Pair, Peer, tls};
 use mendpath_proto::{ClientConfig, ConnectionError, Event, ServerConfig, TransportConfig};
 use units::Duration;
+
+use crate::common::{Pair, Peer, tls};
 
 /// Connects with these protocols; the close codes that client and server saw.
 fn connect(client_alpn: &[&str], server_alpn: &[&str]) -> [Option<u64>; 2] {

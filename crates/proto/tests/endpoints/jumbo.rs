@@ -1,11 +1,10 @@
 //! Datagrams larger than Ethernet's, where the local link carries them: who is asked, when, and what
 //! becomes of the answer (docs/decisions/0041-jumbo-datagrams.md).
 
-mod common;
-
-use common::{Pair, addr};
 use mendpath_proto::{Dir, PathId, Read, TransportConfig};
 use units::Duration;
+
+use crate::common::{Pair, addr};
 
 /// What a link of 9,000 bytes leaves below IPv4.
 const JUMBO: u16 = 8_972;

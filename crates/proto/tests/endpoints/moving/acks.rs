@@ -4,7 +4,7 @@
 use mendpath_proto::{ControllerKind, RecoveryKind, TransportConfig};
 use units::Duration;
 
-use crate::net::Net;
+use super::net::Net;
 
 fn loses_five_percent(n: u64) -> bool {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xfff < 205

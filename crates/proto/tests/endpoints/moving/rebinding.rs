@@ -3,7 +3,7 @@
 use mendpath_proto::{NetworkPath, PathError, PathId, TransportConfig};
 use units::Duration;
 
-use crate::net::{MS, Net, addr, home, server_addr};
+use super::net::{MS, Net, addr, home, server_addr};
 
 const LIMIT: Duration = Duration::from_secs(30);
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mendpath_proto::{AddressValidation, ConnectionError};
 use units::Duration;
 
-use crate::net::{CLIENT, DELAY, Net, SERVER, addr, server_addr};
+use super::net::{CLIENT, DELAY, Net, SERVER, addr, server_addr};
 
 #[test]
 fn the_clients_of_a_restarted_server_know_within_a_round_trip() {

@@ -3,7 +3,7 @@
 use mendpath_proto::{PathId, TransportConfig};
 use units::Duration;
 
-use crate::net::{MS, Net, addr};
+use super::net::{MS, Net, addr};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

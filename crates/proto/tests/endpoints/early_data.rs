@@ -1,16 +1,15 @@
 //! Session tickets and data before the handshake is complete (RFC 9001 section 4.6, RFC 9000
 //! section 7.4.1).
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Pair, tls};
 use mendpath_proto::{
     AddressValidation, ClientConfig, ConnectionError, Datagram, Dir, Endpoint, EndpointOutput, Event, Read,
     ReadError, RecoveryKind, ServerConfig, StreamId, TransportConfig, TransportErrorCode,
 };
 use units::{Duration, Instant};
+
+use crate::common::{Pair, tls};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,10 +1,9 @@
 //! Key updates (RFC 9001 section 6) between two endpoints.
 
-mod common;
-
-use common::Pair;
 use mendpath_proto::{RecoveryKind, TransportConfig};
 use units::Duration;
+
+use crate::common::Pair;
 
 /// Spreads `n` evenly over 0 to 255.
 fn random_byte(n: u64) -> u64 {

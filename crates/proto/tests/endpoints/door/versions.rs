@@ -3,7 +3,7 @@
 use mendpath_proto::{AddressValidation, ConnectionError, ConnectionId, wire::encode_version_negotiation};
 use units::Duration;
 
-use crate::net::{CLIENT, Net, SERVER, addr, server_addr};
+use super::net::{CLIENT, Net, SERVER, addr, server_addr};
 
 /// Source and destination ids of a client's first packet.
 fn ids(initial: &[u8]) -> (ConnectionId, ConnectionId) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mendpath_proto::AddressValidation;
 use units::Duration;
 
-use crate::net::{Net, SERVER, addr};
+use super::net::{Net, SERVER, addr};
 
 #[test]
 fn a_returning_client_is_spared_the_retry_once_per_token() {
@@ -40,7 +40,7 @@ fn a_token_shown_twice_is_worth_nothing_and_does_no_harm() {
     // token.
     net.run(Duration::from_secs(40));
     assert_eq!(net.hosts[SERVER].endpoint.open_connections(), 0, "idle by now");
-    net.inject(addr(2, 1), crate::net::server_addr(), replayed);
+    net.inject(addr(2, 1), super::net::server_addr(), replayed);
     net.run(Duration::from_millis(5));
     let stats = net.hosts[SERVER].endpoint.stats();
     assert_eq!((stats.retries_sent, stats.accepted), (2, 2));
@@ -54,9 +54,9 @@ fn a_token_is_not_good_from_another_address_or_after_a_day() {
         net.now += later;
         let path = mendpath_proto::NetworkPath {
             local: addr(if elsewhere { 3 } else { 2 }, 1),
-            remote: crate::net::server_addr(),
+            remote: super::net::server_addr(),
         };
-        let host = &mut net.hosts[crate::net::CLIENT];
+        let host = &mut net.hosts[super::net::CLIENT];
         host.connections.clear();
         let (handle, connection) = host.endpoint.connect(net.now, &net.client, path, "localhost").unwrap();
         host.connections.insert(handle, connection);

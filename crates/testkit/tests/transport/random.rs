@@ -55,7 +55,7 @@ fn random_scenarios_of_a_fresh_range() {
     // Shown when the test fails.
     println!(
         "replay this range: MENDPATH_SCENARIOS={count} MENDPATH_SCENARIO_BASE={base} \
-         cargo test -p mendpath-testkit --test random fresh"
+         cargo test -p mendpath-testkit --test transport fresh"
     );
     pass(base..base + count);
 }

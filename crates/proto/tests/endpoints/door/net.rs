@@ -1,8 +1,5 @@
 //! Endpoints on wires of one millisecond, in virtual time.
 
-#[path = "../common/tls.rs"]
-mod tls;
-
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
@@ -31,7 +28,8 @@ pub fn server_addr() -> SocketAddr {
 /// TLS for both sides, with a certificate that grows by `names` host names of 64 bytes.
 pub fn tls(names: usize) -> (Arc<rustls::ClientConfig>, Arc<rustls::ServerConfig>) {
     let others = (0..names).map(|n| format!("{n:0>60}.com"));
-    let (client, server) = tls::tls(core::iter::once("localhost".to_owned()).chain(others).collect());
+    let (client, server) =
+        crate::common::tls::tls(core::iter::once("localhost".to_owned()).chain(others).collect());
     (Arc::new(client), Arc::new(server))
 }
 
