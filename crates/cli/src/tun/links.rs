@@ -47,7 +47,8 @@ pub(super) fn make(purpose: Purpose) -> Result<Ends, (&'static str, io::Error)> 
     // A machine may give new devices none.
     let v6 = std::fs::write(format!("/proc/sys/net/ipv6/conf/{NAME}/disable_ipv6"), "0");
     debug!(?v6, "IPv6 of the device");
-    loosen_reverse_paths();
+    let loose = loosen_reverse_paths();
+    debug!(?loose, "reverse path filter of the device");
     let set = with_netlink(async |handle| {
         let index = up(handle, NAME, |link| link.mtu(MTU).txqueuelen(QUEUE)).await?;
         let has_v6 = add_addresses(handle, None).await?;
@@ -74,14 +75,15 @@ pub(super) fn make(purpose: Purpose) -> Result<Ends, (&'static str, io::Error)> 
 /// What a name server of a network that this machine is in answers comes by the device, while that network
 /// is elsewhere. Where packets may come in only the way that answers would go, kernels that do not look at
 /// their ports for that would drop it.
-fn loosen_reverse_paths() {
+///
+/// # Errors
+/// When the system does not allow it.
+pub(super) fn loosen_reverse_paths() -> io::Result<()> {
     let file = |of: &str| format!("/proc/sys/net/ipv4/conf/{of}/rp_filter");
     let value = |of| std::fs::read_to_string(file(of)).ok()?.trim().parse::<u8>().ok();
     // The larger of both counts (ip-sysctl): 1 is strict, 2 is loose.
-    if ["all", NAME].into_iter().filter_map(value).max() == Some(1) {
-        let loose = std::fs::write(file(NAME), "2");
-        debug!(?loose, "reverse path filter of the device");
-    }
+    let is_strict = ["all", NAME].into_iter().filter_map(value).max() == Some(1);
+    if is_strict { std::fs::write(file(NAME), "2") } else { Ok(()) }
 }
 
 /// Gives the device the addresses that the server has assigned, beside those of the plan, and lets

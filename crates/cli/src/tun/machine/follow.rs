@@ -14,7 +14,7 @@ use super::{
 use crate::{
     console::say,
     failure::Failure,
-    tun::links::{add_addresses, netlink},
+    tun::links::{add_addresses, loosen_reverse_paths, netlink},
 };
 
 /// How often it looks, as for paths.
@@ -33,6 +33,9 @@ pub(super) async fn follow(machine: &Machine) -> Failure {
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         look.tick().await;
+        // Where a line of sysctl.d is about all devices, systemd has made it strict again since, a moment after udev
+        // heard of it. Where it may not be changed, that was said at the start.
+        let _ = loosen_reverse_paths();
         let (Ok(have), Ok(mut laid)) = (own_addresses(), netlink(laid).await) else { continue };
         if let Some(leak) = machine.leak(&have) {
             return leak;
