@@ -2,8 +2,10 @@
 //! own binary, which finds in its environment what it is to do.
 
 use std::{
+    fs::Permissions,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _, UdpSocket},
+    os::unix::fs::PermissionsExt as _,
     process::{Child, ChildStderr, Command, Output, Stdio},
     sync::mpsc,
     thread,
@@ -483,15 +485,16 @@ fn a_kill_switch_that_was_left_outlasts_a_start_that_fails() {
         bed.at_client(|| Command::new("nft").args(words).output().unwrap()).status.success()
     };
     assert!(nft("add table inet mendpath_kill_switch"));
-    // Routes by a device that somebody sets down at once cannot be had, or are gone a moment later.
-    let script = "while :; do ip link set mendpath0 down 2>/dev/null; done";
-    let mut sets_down = bed.at_client(|| Command::new("sh").args(["-c", script]).spawn().unwrap());
+    // By a device that is down when the kill switch is set no route can be had, and those that it had are gone.
+    let folder = tempfile::tempdir().unwrap();
+    let script = "#!/bin/sh\nip link set mendpath0 down\nPATH=${PATH#*:}\nexec nft \"$@\"\n";
+    std::fs::write(folder.path().join("nft"), script).unwrap();
+    std::fs::set_permissions(folder.path().join("nft"), Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let mut tunnel = Command::new(env!("CARGO_BIN_EXE_mendpath"));
     tunnel.args(["tunnel", "--path", "path0", "--path", "path1", "--kill-switch"]);
-    tunnel.env("MENDPATH_INVITATION", world.server.invitation()).stdin(Stdio::null());
+    tunnel.env("MENDPATH_INVITATION", world.server.invitation()).env("PATH", path).stdin(Stdio::null());
     let (ended, _) = output(&bed, &mut tunnel);
-    sets_down.kill().unwrap();
-    sets_down.wait().unwrap();
     assert_eq!(ended.status.code(), Some(1));
     assert!(nft("list table inet mendpath_kill_switch"));
 }
