@@ -65,8 +65,8 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     plan.given = opened.as_ref().map(Opened::given);
     let told = describe(&plan);
     let (mut machine, ends) = came_to(spawn_blocking(move || Machine::change(plan)).await)?;
-    let carrying = Carrier::start(client.shared.clone(), ends, options_of_carrier, opened)?;
-    let carrying = tokio::spawn(carrying);
+    let carrying = Carrier::start(client.shared.clone(), ends, options_of_carrier, opened);
+    let carrying = tokio::spawn(carrying.inspect_err(|_| leave_kill_switch(&mut machine))?);
     let (uplink, settings) = (client.uplink.clone(), client.settings());
     say(told);
     service::ready();
@@ -82,13 +82,19 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     };
     say("stopping");
     service::stopping();
-    // Whoever asked for it wants nothing to leave in the clear while he does not know.
-    if ended.is_err() && machine.leave_kill_switch() {
-        say(KILL_SWITCH_STAYS);
+    if ended.is_err() {
+        leave_kill_switch(&mut machine);
     }
     drop(machine);
     uplink.say_goodbye().await;
     ended
+}
+
+/// Whoever asked for it wants nothing to leave in the clear while he does not know.
+fn leave_kill_switch(machine: &mut Machine) {
+    if machine.leave_kill_switch() {
+        say(KILL_SWITCH_STAYS);
+    }
 }
 
 /// Takes off what a killed program left behind. One that runs has it for a reason, and takes it off
