@@ -153,7 +153,7 @@ async fn connect(
 #[cfg(test)]
 mod tests {
     use mendpath::{ControllerKind, RecoveryKind, SchedulerKind};
-    use tokio::{io::copy, time::timeout};
+    use tokio::io::copy;
 
     use super::*;
 
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Who waits for a place seems to be slow, and behind transfers that go on never has one.
+    /// Who waits for a place seems to be slow, and behind transfers that go on never has one: he gives up.
     #[tokio::test]
     async fn a_crowd_has_its_places() {
         let folder = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ mod tests {
         tokio::select! {
             // Nobody opens a stream, which would lead there.
             ended = take(&endpoint, &tally, server, &args) => panic!("{ended:?}"),
-            came = timeout(Duration::from_secs(40), crowd()) => came.expect("all are let in"),
+            () = crowd() => {}
         }
     }
 
