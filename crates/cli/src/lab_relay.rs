@@ -17,6 +17,7 @@ use tokio::{
 
 use crate::{
     args::RelayArgs,
+    descriptors,
     failure::{Failure, io_reason},
     identity::{CERTIFICATE_NAME, Identity},
     lab_end::{self, choice},
@@ -96,6 +97,8 @@ pub async fn client(
 ) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::new("cannot serve the lab", io_reason(&error), "Report this");
+    // The lab's own are for two sockets a fetch; here each path of each connection has one of its own, too.
+    descriptors::raise_for_connections();
     let identity = Identity::load_or_create(&args.dir)?;
     let endpoint = Endpoint::client(SocketAddr::from(([0, 0, 0, 0], 0))).map_err(failed)?;
     let listener = TcpListener::bind(listen).await.map_err(failed)?;
