@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::shares::{Part, Pool, Share, TooMany};
 use crate::{
-    accounts::Account,
+    accounts::{Account, AccountId},
     console::say,
     names::{LookupError, Names},
     protocol::{Reply, Status},
@@ -34,8 +34,9 @@ const WARN_AGAIN: Duration = Duration::from_secs(60);
 /// For all clients.
 pub(super) struct Means {
     names: RwLock<Arc<Names>>,
-    /// Name servers that did not answer clients' questions, and when that was found.
-    silent: Mutex<BTreeMap<SocketAddr, Instant>>,
+    /// Name servers that did not answer questions of an account's clients, and when that was found. It is
+    /// the account's alone: nobody answers what is no question either.
+    silent: Mutex<BTreeMap<(AccountId, SocketAddr), Instant>>,
     lookups: Arc<Pool>,
     sockets: Arc<Pool>,
     /// The limit that the shares derive from, and when somebody was told that it is reached.
@@ -86,10 +87,17 @@ impl Means {
         self.names.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn silent(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Instant>> {
+    fn name_servers(&self, account: AccountId) -> Vec<SocketAddr> {
+        let mut servers = self.names().servers();
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.sort_by_key(|server| silent.get(&(account, *server)).is_some_and(is_recent));
+        servers
+    }
+
+    fn on_silent(&self, account: AccountId, name_server: SocketAddr) {
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.retain(|_, since| since.elapsed() < SILENT_FOR);
-        silent
+        silent.retain(|_, since| is_recent(since));
+        silent.insert((account, name_server), Instant::now());
     }
 
     fn warn(&self) {
@@ -102,6 +110,10 @@ impl Means {
             ));
         }
     }
+}
+
+fn is_recent(silent_since: &Instant) -> bool {
+    silent_since.elapsed() < SILENT_FOR
 }
 
 impl Allowance {
@@ -126,17 +138,14 @@ impl Allowance {
         self.sockets.take(count)
     }
 
-    /// Where this server looks names up; those that did not answer lately come last.
+    /// Where this server looks names up; those that did not answer the account lately come last.
     pub(super) fn name_servers(&self) -> Vec<SocketAddr> {
-        let mut servers = self.means.names().servers();
-        let silent = self.means.silent();
-        servers.sort_by_key(|server| silent.contains_key(server));
-        servers
+        self.means.name_servers(self.account.id())
     }
 
     /// One of them does not answer.
     pub(super) fn on_silent(&self, name_server: SocketAddr) {
-        self.means.silent().insert(name_server, Instant::now());
+        self.means.on_silent(self.account.id(), name_server);
     }
 
     /// The addresses of a name, those that this machine has a route to first.
@@ -184,16 +193,20 @@ mod tests {
         assert_eq!(greedy.lookups.used_and_waiting(), (0, 0), "who is gone asks for nothing");
     }
 
-    /// A program's next question comes from another socket.
+    /// A program's next question comes from another socket, or over another connection. Who asks what
+    /// nobody answers has others' questions go where they went.
     #[tokio::test(start_paused = true)]
-    async fn name_servers_that_did_not_answer_come_last_for_a_while() {
+    async fn name_servers_that_did_not_answer_an_account_come_last_for_it_for_a_while() {
         let [one, other]: [SocketAddr; 2] =
             ["192.0.2.53:53", "192.0.2.54:53"].map(|address| address.parse().unwrap());
         let means = Means::new(1_024, 256, Names::new(&[one, other]));
-        let [client, another] = [(); 2].map(|()| means.allowance(Account::unlimited()));
+        let account = Account::unlimited();
+        let [client, another] = [(); 2].map(|()| means.allowance(account.clone()));
         assert_eq!(another.name_servers(), [one, other]);
         client.on_silent(one);
         assert_eq!(another.name_servers(), [other, one]);
+        assert_ne!(account.id(), AccountId([7; 16]));
+        assert_eq!(means.name_servers(AccountId([7; 16])), [one, other]);
         tokio::time::advance(SILENT_FOR).await;
         assert_eq!(another.name_servers(), [one, other]);
     }
