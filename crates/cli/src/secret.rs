@@ -46,6 +46,13 @@ impl<'a> Places<'a> {
         self.argument == Some("-") || self.file == Some(Path::new("-"))
     }
 
+    /// Whether it can be read only once: from standard input, or what is no file, as a pipe, at which a second
+    /// reader may wait for ever.
+    pub fn is_read_once(&self) -> bool {
+        let is_no_file = |path: &Path| fs::metadata(path).is_ok_and(|found| !found.is_file());
+        self.is_stdin() || self.file.is_some_and(is_no_file)
+    }
+
     /// Reads it; `None` if it is nowhere.
     ///
     /// # Errors
@@ -188,6 +195,20 @@ mod tests {
         }
         fs::remove_file(&path).unwrap();
         assert!(error().contains("no such file"), "{}", error());
+    }
+
+    /// What is not there may come, and reading says that it is not.
+    #[test]
+    fn what_is_no_file_is_read_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("secret");
+        assert!(!places(&file).is_read_once());
+        with_mode(&file, "word", 0o600);
+        assert!(!places(&file).is_read_once());
+        for other in ["-", "/dev/null"] {
+            assert!(places(Path::new(other)).is_read_once(), "{other}");
+        }
+        assert!(!Places { file: None, ..places(Path::new("")) }.is_read_once());
     }
 
     #[test]

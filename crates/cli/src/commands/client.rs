@@ -102,9 +102,8 @@ fn credentials(args: &ClientArgs) -> Result<Option<Credentials>, Failure> {
 /// Reads it again, for the file that holds it may be another one by now. Says what came of that.
 fn renew_credentials(args: &ClientArgs, settings: &ClientSettings) -> Option<String> {
     let places = places(args);
-    if places.is_stdin() {
-        // That was read to its end.
-        return None;
+    if places.is_read_once() {
+        return Some("the proxy's password stays as it was: what it came from is read but once".to_owned());
     }
     match read(&places) {
         Ok(Some((_, credentials))) => {
