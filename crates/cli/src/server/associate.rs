@@ -86,6 +86,7 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
     let mut last_traffic = Instant::now();
     loop {
         let silence = tokio::time::sleep_until(last_traffic + idle);
+        let overdue = until(peers.overdue_from());
         let [ping, ping_v6] = sockets.ping.sockets();
         let arrived = tokio::select! {
             packet = association.receive() => {
@@ -112,6 +113,10 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
             Some(arrived) = receive(sockets.v6.as_ref()) => Some(arrived),
             Some((message, from)) = receive(ping) => ping::answer(&message, from),
             Some((message, from)) = receive(ping_v6) => ping::answer(&message, from),
+            () = overdue => {
+                peers.on_overdue();
+                continue;
+            }
             () = silence => return,
         };
         if let Some((payload, from)) = arrived
@@ -122,10 +127,18 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
     }
 }
 
+/// Waits until then; for ever if that is never.
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Only hosts that the client has spoken to may answer.
 fn pass_back(association: &Association, peers: &mut Peers, from: SocketAddr, payload: Vec<u8>) -> bool {
     let Some(peer) = peers.name_of(from) else { return false };
-    peers.on_heard(&peer);
+    peers.on_heard(from);
     if peers.pays(Direction::Down, &payload) {
         let packet = Packet { peer, payload };
         if from.port() == DNS_PORT || packet.peer.is_resolver() {
@@ -204,8 +217,8 @@ struct Peers {
     /// The name server that it asks, under the name [`RESOLVER`](crate::protocol::RESOLVER). That
     /// permits nothing else at its address.
     resolver: Option<SocketAddr>,
-    /// Since when that owes an answer.
-    owes_since: Option<Instant>,
+    /// What that has not answered.
+    debt: Option<Debt>,
     /// Who may answer, and when that was checked.
     spoken_to: BTreeMap<IpAddr, Instant>,
     /// Lookups under way; a name server that does not answer holds up nobody but who asked for that
@@ -215,6 +228,14 @@ struct Peers {
     waiting: Vec<Held<Packet>>,
 }
 
+/// A name server owes an answer.
+#[derive(Clone, Copy)]
+struct Debt {
+    since: Instant,
+    /// That was too long, and is remembered.
+    is_known: bool,
+}
+
 impl Peers {
     fn new(shared: &Arc<Shared>, allowance: &Arc<Allowance>) -> Self {
         Self {
@@ -222,7 +243,7 @@ impl Peers {
             allowance: allowance.clone(),
             names: BTreeMap::new(),
             resolver: None,
-            owes_since: None,
+            debt: None,
             spoken_to: BTreeMap::new(),
             lookups: JoinSet::new(),
             asked: Vec::new(),
@@ -257,25 +278,45 @@ impl Peers {
     /// The name server for a question: the one so far, or the next where that has owed an answer for too
     /// long. It may be gone, and this machine's own questions go to another then, too.
     fn one_that_answers(&mut self, so_far: SocketAddr) -> SocketAddr {
-        let now = Instant::now();
-        let since = *self.owes_since.get_or_insert(now);
-        if now.duration_since(since) < NO_ANSWER {
+        let since = self.owes();
+        if since.elapsed() < NO_ANSWER {
             return so_far;
         }
-        self.allowance.on_silent(so_far);
+        self.allowance.on_silent(so_far, since);
         let servers = self.allowance.name_servers();
         let after = servers.iter().position(|server| *server == so_far).map_or(0, |at| at + 1);
         let Some(next) = servers.get(after).or(servers.first()).copied() else { return so_far };
-        self.owes_since = Some(now);
-        self.names.insert(Target::resolver(), (now, Some(next)));
-        self.resolver = Some(next);
+        self.names.insert(Target::resolver(), (Instant::now(), Some(next)));
+        (self.resolver, self.debt) = (Some(next), None);
+        self.owes();
         next
     }
 
+    /// The name server is asked. Since when it owes an answer, to this question or to one before.
+    fn owes(&mut self) -> Instant {
+        self.debt.get_or_insert_with(|| Debt { since: Instant::now(), is_known: false }).since
+    }
+
+    /// When the name server has owed an answer for too long, if that is to be remembered then.
+    fn overdue_from(&self) -> Option<Instant> {
+        self.debt.filter(|debt| !debt.is_known).map(|debt| debt.since + NO_ANSWER)
+    }
+
+    /// The name server has owed an answer for too long: the next question may come in another association, as
+    /// of a program that asks again from another socket. What it says yet is an answer all the same.
+    fn on_overdue(&mut self) {
+        let Some(debt) = &mut self.debt else { return };
+        debt.is_known = true;
+        if let Some(resolver) = self.resolver {
+            self.allowance.on_silent(resolver, debt.since);
+        }
+    }
+
     /// A host has sent something.
-    fn on_heard(&mut self, peer: &Target) {
-        if peer.is_resolver() {
-            self.owes_since = None;
+    fn on_heard(&mut self, from: SocketAddr) {
+        if self.resolver == Some(from) {
+            self.debt = None;
+            self.allowance.on_heard(from);
         }
     }
 
@@ -318,8 +359,8 @@ impl Peers {
             std::mem::take(&mut self.waiting).into_iter().partition(|held| held.packet.peer == target);
         self.waiting = waiting;
         let ready: Vec<_> = ready;
-        if target.is_resolver() && !ready.is_empty() {
-            self.owes_since.get_or_insert_with(Instant::now);
+        if target.is_resolver() && address.is_some() && !ready.is_empty() {
+            self.owes();
         }
         let permitted = address.filter(|address| target.is_resolver() || self.permits(address.ip()));
         permitted.map_or_else(Vec::new, |address| ready.into_iter().map(|held| (held, address)).collect())
@@ -471,7 +512,7 @@ mod tests {
         assert_eq!(look_up(&mut peers, &resolver).await, [one]);
         for (heard, asked) in [(false, other), (true, other), (false, one), (false, other)] {
             if heard {
-                peers.on_heard(&Target::resolver());
+                peers.on_heard(other);
             }
             tokio::time::advance(NO_ANSWER).await;
             assert_eq!(route(&mut peers, &resolver), Some(asked));
@@ -482,6 +523,27 @@ mod tests {
             }
             assert_eq!(peers.resolver, Some(asked), "also when it was looked up again");
         }
+    }
+
+    /// As where a program in Go asks, whose every question comes from a socket of its own.
+    #[tokio::test(start_paused = true)]
+    async fn that_a_name_server_does_not_answer_shows_without_a_second_question_to_it() {
+        let mut peers = peers(PublicOnly);
+        let [one, other]: [SocketAddr; 2] =
+            ["192.0.2.53:53", "192.0.2.54:53"].map(|address| address.parse().unwrap());
+        peers.shared.means.set_names(crate::names::Names::new(&[one, other]));
+        let resolver = format!("{RESOLVER}:53");
+        assert_eq!(look_up(&mut peers, &resolver).await, [one]);
+        assert_eq!(peers.overdue_from(), Some(Instant::now() + NO_ANSWER));
+        tokio::time::advance(NO_ANSWER).await;
+        peers.on_overdue();
+        assert_eq!(peers.overdue_from(), None, "once is enough");
+        let mut next = Peers::new(&peers.shared, &peers.allowance);
+        assert_eq!(look_up(&mut next, &resolver).await, [other]);
+        assert_eq!(peers.name_of(one), Some(Target::resolver()), "a late answer is one");
+        peers.on_heard(one);
+        next.on_heard(other);
+        assert_eq!((peers.overdue_from(), next.overdue_from()), (None, None));
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -48,6 +48,8 @@ pub(super) struct Means {
 pub(super) struct Allowance {
     account: Arc<Account>,
     means: Arc<Means>,
+    /// When name servers have answered its questions last.
+    heard: Mutex<BTreeMap<SocketAddr, Instant>>,
     lookups: Arc<Share>,
     sockets: Arc<Share>,
 }
@@ -75,7 +77,7 @@ impl Means {
     /// What another client gets, beside what its account says.
     pub(super) fn allowance(self: &Arc<Self>, account: Arc<Account>) -> Allowance {
         let (lookups, sockets) = (self.lookups.share(), self.sockets.share());
-        Allowance { account, means: self.clone(), lookups, sockets }
+        Allowance { account, means: self.clone(), heard: Mutex::default(), lookups, sockets }
     }
 
     /// From now on names are looked up there.
@@ -143,9 +145,21 @@ impl Allowance {
         self.means.name_servers(self.account.id())
     }
 
-    /// One of them does not answer.
-    pub(super) fn on_silent(&self, name_server: SocketAddr) {
-        self.means.on_silent(self.account.id(), name_server);
+    /// One of them has answered.
+    pub(super) fn on_heard(&self, name_server: SocketAddr) {
+        self.heard().insert(name_server, Instant::now());
+    }
+
+    /// One of them has not answered a question of that time for too long. Where it has answered others since
+    /// then, it was the question: some types are dropped, instead of refused, by some name servers.
+    pub(super) fn on_silent(&self, name_server: SocketAddr, asked: Instant) {
+        if self.heard().get(&name_server).is_none_or(|heard| *heard <= asked) {
+            self.means.on_silent(self.account.id(), name_server);
+        }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Instant>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The addresses of a name, those that this machine has a route to first.
@@ -203,7 +217,12 @@ mod tests {
         let account = Account::unlimited();
         let [client, another] = [(); 2].map(|()| means.allowance(account.clone()));
         assert_eq!(another.name_servers(), [one, other]);
-        client.on_silent(one);
+        let asked = Instant::now();
+        tokio::time::advance(Duration::from_millis(20)).await;
+        client.on_heard(one);
+        client.on_silent(one, asked);
+        assert_eq!(another.name_servers(), [one, other], "it has answered another question");
+        client.on_silent(one, Instant::now());
         assert_eq!(another.name_servers(), [other, one]);
         assert_ne!(account.id(), AccountId([7; 16]));
         assert_eq!(means.name_servers(AccountId([7; 16])), [one, other]);
