@@ -76,9 +76,7 @@ impl<B: Buf> SendStream<B> {
         cx: &mut Context<'_>,
         data: &mut impl Buf,
     ) -> Poll<Result<usize, StreamErrorIncoming>> {
-        let taken = ready!(stream.poll_write(cx, data.chunk())).map_err(error::write)?;
-        data.advance(taken);
-        Poll::Ready(Ok(taken))
+        stream.poll_write_buf(cx, data).map_err(error::write)
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use bytes::Buf;
 use proto::{StreamId, VarInt};
 use tokio::io::AsyncWrite;
 
@@ -66,7 +67,7 @@ impl SendStream {
     /// # Errors
     /// If the peer stopped the stream, it is finished or reset, or the connection has ended.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
-        poll_fn(|cx| self.poll_some(cx, data)).await
+        poll_fn(|cx| self.poll_write(cx, data)).await
     }
 
     /// The poll form of [`write`](Self::write). The task of the last poll is woken when there is
@@ -74,8 +75,45 @@ impl SendStream {
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
-        self.poll_some(cx, data)
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, mut data: &[u8]) -> Poll<Result<usize, WriteError>> {
+        self.poll_write_buf(cx, &mut data)
+    }
+
+    /// As [`poll_write`](Self::poll_write), with all that there is room for of what `data` has in several
+    /// pieces, which is advanced behind it. The connection is locked meanwhile, once for all of them: `data`
+    /// must not use it.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn poll_write_buf(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &mut impl Buf,
+    ) -> Poll<Result<usize, WriteError>> {
+        let mut state = self.shared().lock();
+        state.alive()?;
+        if state.is_void(self.early) {
+            return Poll::Ready(Err(WriteError::ZeroRttRejected));
+        }
+        let result = match take_over(&mut state.proto, self.id, data) {
+            Err(proto::WriteError::Blocked) => {
+                if let Some(sender) = state.senders.get_mut(&self.id) {
+                    sender.writer = Some(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+            Ok(taken) => {
+                state.writers.add(self.id);
+                Poll::Ready(Ok(taken))
+            }
+            Err(proto::WriteError::Stopped(code)) => Poll::Ready(Err(WriteError::Stopped(code))),
+            Err(proto::WriteError::Closed | proto::WriteError::Unknown) => {
+                Poll::Ready(Err(self.ending.stopped().map_or(WriteError::ClosedStream, WriteError::Stopped)))
+            }
+        };
+        drop(state);
+        self.shared().wake_driver();
+        result
     }
 
     /// Takes all of `data`. Not cancel safe: a part may have been taken.
@@ -195,32 +233,31 @@ impl SendStream {
         self.ended |= done;
         if done { Ok(()) } else { Err(ClosedStream) }
     }
+}
 
-    fn poll_some(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
-        let mut state = self.shared().lock();
-        state.alive()?;
-        if state.is_void(self.early) {
-            return Poll::Ready(Err(WriteError::ZeroRttRejected));
-        }
-        let result = match state.proto.write(self.id, data) {
-            Err(proto::WriteError::Blocked) => {
-                if let Some(sender) = state.senders.get_mut(&self.id) {
-                    sender.writer = Some(cx.waker().clone());
-                }
-                Poll::Pending
-            }
+/// Hands `data` to the transport, piece by piece, as long as it takes them whole, and says how many bytes it
+/// has taken.
+fn take_over(
+    connection: &mut proto::Connection,
+    id: StreamId,
+    data: &mut impl Buf,
+) -> Result<usize, proto::WriteError> {
+    let mut all = 0;
+    loop {
+        let piece = data.chunk();
+        let length = piece.len();
+        match connection.write(id, piece) {
             Ok(taken) => {
-                state.writers.add(self.id);
-                Poll::Ready(Ok(taken))
+                data.advance(taken);
+                all += taken;
+                if taken < length || !data.has_remaining() {
+                    return Ok(all);
+                }
             }
-            Err(proto::WriteError::Stopped(code)) => Poll::Ready(Err(WriteError::Stopped(code))),
-            Err(proto::WriteError::Closed | proto::WriteError::Unknown) => {
-                Poll::Ready(Err(self.ending.stopped().map_or(WriteError::ClosedStream, WriteError::Stopped)))
-            }
-        };
-        drop(state);
-        self.shared().wake_driver();
-        result
+            // There was room for those before.
+            Err(proto::WriteError::Blocked) if all > 0 => return Ok(all),
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -255,7 +292,7 @@ impl Drop for SendStream {
 
 impl AsyncWrite for SendStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let taken = ready!(self.poll_some(cx, data))?;
+        let taken = ready!(SendStream::poll_write(&mut self, cx, data))?;
         Poll::Ready(Ok(taken))
     }
 
@@ -284,8 +321,11 @@ mod tests {
             Arc,
             atomic::{AtomicUsize, Ordering::Relaxed},
         },
-        task::{Context, Wake, Waker},
+        task::{Context, Poll, Wake, Waker},
     };
+
+    use bytes::{Buf as _, Bytes};
+    use tokio::io::AsyncReadExt as _;
 
     use crate::{ClientConfig, Connection, Endpoint, Identity, ServerConfig};
 
@@ -333,6 +373,27 @@ mod tests {
         assert_eq!(woken.0.load(Relaxed), 0);
         drop(under_way);
         assert_eq!(woken.0.load(Relaxed), 1, "a reset is to be sent");
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_pieces_is_taken_at_once() {
+        let (_endpoints, connection, peer) = pair().await;
+        let mut send = connection.open_uni().await.unwrap();
+        let context = &mut Context::from_waker(Waker::noop());
+        let mut data = Bytes::from_static(b"some ").chain(Bytes::new()).chain(&b"pieces"[..]);
+        assert_eq!(send.poll_write_buf(context, &mut data), Poll::Ready(Ok(11)));
+        assert!(!data.has_remaining());
+        // All that there is room for, which is within the second piece.
+        let mut large = Bytes::from_static(b"more").chain(Bytes::from(vec![0; 1 << 20]));
+        let Poll::Ready(Ok(taken)) = send.poll_write_buf(context, &mut large) else {
+            panic!("there is room")
+        };
+        assert!(taken > 4 && large.remaining() == 4 + (1 << 20) - taken, "{taken}");
+        assert!(send.poll_write_buf(context, &mut large).is_pending());
+        let mut recv = peer.accept_uni().await.unwrap();
+        let mut begin = [0; 15];
+        recv.read_exact(&mut begin).await.unwrap();
+        assert_eq!(&begin, b"some piecesmore");
     }
 
     #[tokio::test]
