@@ -9,27 +9,28 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use self::static_table::{Found, find};
+use crate::malformed::OF_CONNECTIONS;
 
 /// What a field counts for besides its name and value, in bytes (RFC 9114 section 4.2.2).
 const OVERHEAD: usize = 32;
 /// Neither dynamic table nor base (RFC 9204 section 4.5.1).
 const PREFIX: [u8; 2] = [0, 0];
 
-/// The size of a response's fields before they are encoded, in bytes (RFC 9114 section 4.2.2).
-pub(crate) fn size(status: StatusCode, fields: &HeaderMap) -> u64 {
-    let fields = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + OVERHEAD);
-    (":status".len() + status.as_str().len() + OVERHEAD + fields.sum::<usize>()) as u64
-}
-
-/// The fields of a response, encoded.
-pub(crate) fn encode(status: StatusCode, fields: &HeaderMap) -> Bytes {
+/// The fields of a response, encoded, without those of connections; `None` if they count for more than `most`
+/// bytes (RFC 9114 section 4.2.2).
+pub(crate) fn encode(status: StatusCode, fields: &HeaderMap, most: u64) -> Option<Bytes> {
     let mut section = Vec::with_capacity(256);
     section.extend(PREFIX);
-    push_field(&mut section, ":status", status.as_str().as_bytes(), false);
-    for (name, value) in fields {
-        push_field(&mut section, name.as_str(), value.as_bytes(), value.is_sensitive());
+    let mut size = 0;
+    let mut push = |name: &str, value: &[u8], never_indexed| {
+        size += (name.len() + value.len() + OVERHEAD) as u64;
+        push_field(&mut section, name, value, never_indexed);
+    };
+    push(":status", status.as_str().as_bytes(), false);
+    for (name, value) in fields.iter().filter(|(name, _)| !OF_CONNECTIONS.contains(name)) {
+        push(name.as_str(), value.as_bytes(), value.is_sensitive());
     }
-    section.into()
+    (size <= most).then(|| section.into())
 }
 
 /// A field line (RFC 9204 sections 4.5.2, 4.5.4 and 4.5.6). What is `never_indexed` stays so on its further way.
@@ -112,10 +113,13 @@ mod tests {
     #[test]
     fn a_response_counts_as_its_fields_do() {
         let mut fields = HeaderMap::new();
+        fields.insert(HeaderName::from_static("keep-alive"), HeaderValue::from_static("1"));
         for value in ["1", "22"] {
             fields.append(HeaderName::from_static("name"), HeaderValue::from_static(value));
         }
-        assert_eq!(size(StatusCode::OK, &fields), (7 + 3 + 32) + (4 + 1 + 32) + (4 + 2 + 32));
-        assert_eq!(*encode(StatusCode::OK, &fields), *b"\0\0\xd9\x24name\x011\x24name\x0222");
+        let size = (7 + 3 + 32) + (4 + 1 + 32) + (4 + 2 + 32);
+        assert_eq!(encode(StatusCode::OK, &fields, size - 1), None);
+        let encoded = encode(StatusCode::OK, &fields, size).expect("it is as large as it may be");
+        assert_eq!(*encoded, *b"\0\0\xd9\x24name\x011\x24name\x0222");
     }
 }

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, header};
 
 /// Fields that have no meaning in HTTP/3 (RFC 9114 section 4.2).
-pub(crate) const OF_CONNECTIONS: [HeaderName; 5] = [
+pub(crate) static OF_CONNECTIONS: [HeaderName; 5] = [
     header::CONNECTION,
     header::TRANSFER_ENCODING,
     header::UPGRADE,

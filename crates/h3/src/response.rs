@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::response::Parts;
 use mendpath::StreamId;
 
-use crate::{fields, settings::Shared};
+use crate::{fields, malformed::OF_CONNECTIONS, settings::Shared};
 
 /// What both a server and the stream of a response know.
 #[derive(Debug)]
@@ -66,14 +66,15 @@ impl Beside {
         [self.taken.load(Ordering::Relaxed), self.shared.connection.undelivered(self.id)]
     }
 
-    /// Encodes the fields of a response, which `h3` need not do then. Those that are too large for the peer
-    /// are left for `h3` to refuse (RFC 9114 section 4.2.2).
+    /// Encodes the fields of a response, which `h3` need not do then; those of connections are left out. Those
+    /// that are too large for the peer are left for `h3` to refuse (RFC 9114 section 4.2.2).
     pub(crate) fn encode_fields(&self, response: &mut Parts) {
-        if fields::size(response.status, &response.headers) > self.shared.limit.get() {
+        let encoded = fields::encode(response.status, &response.headers, self.shared.limit.get());
+        if encoded.is_none() {
+            OF_CONNECTIONS.iter().for_each(|name| _ = response.headers.remove(name));
             return;
         }
-        let encoded = fields::encode(response.status, &response.headers);
-        *self.fields.lock().unwrap_or_else(PoisonError::into_inner) = Some(encoded);
+        *self.fields.lock().unwrap_or_else(PoisonError::into_inner) = encoded;
         response.headers.clear();
     }
 

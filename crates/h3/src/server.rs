@@ -432,10 +432,11 @@ where
 /// Clients may send cookies one by one, and browsers do. Whoever knows nothing of HTTP/3 gets them in one field
 /// (RFC 9114 section 4.2.1).
 fn join_cookies(fields: &mut HeaderMap) {
+    if fields.get_all(COOKIE).iter().nth(1).is_none() {
+        return;
+    }
     let cookies: Vec<&[u8]> = fields.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
-    if cookies.len() > 1
-        && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
-    {
+    if let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..])) {
         fields.insert(COOKIE, joined);
     }
 }
@@ -548,7 +549,6 @@ where
             (parts, None)
         }
     };
-    OF_CONNECTIONS.iter().for_each(|name| _ = parts.headers.remove(name));
     beside.encode_fields(&mut parts);
     let response = Response::from_parts(parts, ());
     let sent = while_taken(pin!(send.send_response(response)), progress, patience).await;
