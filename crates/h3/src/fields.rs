@@ -13,24 +13,37 @@ use crate::malformed::OF_CONNECTIONS;
 
 /// What a field counts for besides its name and value, in bytes (RFC 9114 section 4.2.2).
 const OVERHEAD: usize = 32;
+/// A frame of HEADERS, before its length is known, which mostly takes two bytes (RFC 9114 section 7.2.2).
+const HEAD: [u8; 3] = [0x01, 0, 0];
 /// Neither dynamic table nor base (RFC 9204 section 4.5.1).
 const PREFIX: [u8; 2] = [0, 0];
 
-/// The fields of a response, encoded, without those of connections; `None` if they count for more than `most`
-/// bytes (RFC 9114 section 4.2.2).
+/// A frame with the fields of a response, without those of connections; `None` if they count for more than
+/// `most` bytes (RFC 9114 section 4.2.2).
 pub(crate) fn encode(status: StatusCode, fields: &HeaderMap, most: u64) -> Option<Bytes> {
-    let mut section = Vec::with_capacity(256);
-    section.extend(PREFIX);
+    let mut frame = Vec::with_capacity(256);
+    frame.extend(HEAD);
+    frame.extend(PREFIX);
     let mut size = 0;
     let mut push = |name: &str, value: &[u8], never_indexed| {
         size += (name.len() + value.len() + OVERHEAD) as u64;
-        push_field(&mut section, name, value, never_indexed);
+        push_field(&mut frame, name, value, never_indexed);
     };
     push(":status", status.as_str().as_bytes(), false);
     for (name, value) in fields.iter().filter(|(name, _)| !OF_CONNECTIONS.contains(name)) {
         push(name.as_str(), value.as_bytes(), value.is_sensitive());
     }
-    (size <= most).then(|| section.into())
+    say_length(&mut frame);
+    (size <= most).then(|| frame.into())
+}
+
+/// Says in the head of a frame how long it is (RFC 9000 section 16).
+fn say_length(frame: &mut Vec<u8>) {
+    let length = frame.len() - HEAD.len();
+    match u16::try_from(length) {
+        Ok(length @ ..0x4000) => frame[1..HEAD.len()].copy_from_slice(&(length | 0x4000).to_be_bytes()),
+        _ => drop(frame.splice(1..HEAD.len(), (length as u64 | 0xc000_0000_0000_0000).to_be_bytes())),
+    }
 }
 
 /// A field line (RFC 9204 sections 4.5.2, 4.5.4 and 4.5.6). What is `never_indexed` stays so on its further way.
@@ -120,6 +133,20 @@ mod tests {
         let size = (7 + 3 + 32) + (4 + 1 + 32) + (4 + 2 + 32);
         assert_eq!(encode(StatusCode::OK, &fields, size - 1), None);
         let encoded = encode(StatusCode::OK, &fields, size).expect("it is as large as it may be");
-        assert_eq!(*encoded, *b"\0\0\xd9\x24name\x011\x24name\x0222");
+        assert_eq!(*encoded, *b"\x01\x40\x12\0\0\xd9\x24name\x011\x24name\x0222");
+    }
+
+    #[test]
+    fn a_frame_says_its_length() {
+        for (length, head) in [
+            (0, &[0x01_u8, 0x40, 0x00][..]),
+            ((1 << 14) - 1, &[0x01, 0x7f, 0xff]),
+            (1 << 14, &[0x01, 0xc0, 0, 0, 0, 0, 0, 0x40, 0]),
+            (1 << 16, &[0x01, 0xc0, 0, 0, 0, 0, 1, 0, 0]),
+        ] {
+            let mut frame = [&HEAD[..], &vec![7; length]].concat();
+            say_length(&mut frame);
+            assert_eq!(frame, [head, &vec![7; length]].concat(), "{length}");
+        }
     }
 }

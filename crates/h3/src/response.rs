@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use http::response::Parts;
+use http::{Response, response::Parts};
 use mendpath::StreamId;
 
 use crate::{fields, malformed::OF_CONNECTIONS, settings::Shared};
@@ -21,11 +21,19 @@ pub(crate) struct Beside {
     begun: AtomicBool,
     /// Bytes that the transport has taken.
     taken: AtomicU64,
-    /// What goes instead of the next frame of `h3`.
-    fields: Mutex<Option<Bytes>>,
+    /// What goes with the next frame of `h3`.
+    fields: Mutex<Option<Fields>>,
     shared: Arc<Shared>,
     /// Where it goes.
     id: StreamId,
+}
+
+/// A frame with the fields of a response.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    pub(crate) frame: Bytes,
+    /// Whether the frame of `h3` is of the body, and goes behind it; otherwise it goes instead.
+    pub(crate) has_body: bool,
 }
 
 impl Beside {
@@ -50,9 +58,9 @@ impl Beside {
         self.begun.store(true, Ordering::Release);
     }
 
-    /// Whether there was some of the response's body to send.
+    /// Whether there was some of the response's body to send, and room for what goes before it.
     pub(crate) fn has_begun(&self) -> bool {
-        self.begun.load(Ordering::Acquire)
+        self.begun.load(Ordering::Acquire) && self.taken.load(Ordering::Relaxed) > 0
     }
 
     /// The transport has taken so many bytes.
@@ -66,20 +74,24 @@ impl Beside {
         [self.taken.load(Ordering::Relaxed), self.shared.connection.undelivered(self.id)]
     }
 
-    /// Encodes the fields of a response, which `h3` need not do then; those of connections are left out. Those
-    /// that are too large for the peer are left for `h3` to refuse (RFC 9114 section 4.2.2).
-    pub(crate) fn encode_fields(&self, response: &mut Parts) {
-        let encoded = fields::encode(response.status, &response.headers, self.shared.limit.get());
-        if encoded.is_none() {
+    /// Encodes the fields of a response, without those of connections. Returns what `h3` is to send nevertheless:
+    /// a frame in whose place they go, unless they go before the first of the body, which is at hand.
+    pub(crate) fn encode_fields(&self, mut response: Parts, has_body: bool) -> Option<Response<()>> {
+        let Some(frame) = fields::encode(response.status, &response.headers, self.shared.limit.get()) else {
+            // They are too large for the peer, and for `h3` to refuse (RFC 9114 section 4.2.2).
             OF_CONNECTIONS.iter().for_each(|name| _ = response.headers.remove(name));
-            return;
+            return Some(Response::from_parts(response, ()));
+        };
+        *self.fields.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fields { frame, has_body });
+        if has_body {
+            return None;
         }
-        *self.fields.lock().unwrap_or_else(PoisonError::into_inner) = encoded;
         response.headers.clear();
+        Some(Response::from_parts(response, ()))
     }
 
-    /// What goes instead of the frame that `h3` hands over, once.
-    pub(crate) fn take_fields(&self) -> Option<Bytes> {
+    /// What goes with the frame that `h3` hands over, once.
+    pub(crate) fn take_fields(&self) -> Option<Fields> {
         self.fields.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

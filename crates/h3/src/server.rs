@@ -537,7 +537,7 @@ where
     };
     // What was said before the response goes before it.
     say_before(send, interims.close(), patience).await?;
-    let (mut parts, body) = match called {
+    let (parts, body) = match called {
         Ok(response) => {
             let (parts, body) = response.into_parts();
             (parts, Some(body))
@@ -549,18 +549,23 @@ where
             (parts, None)
         }
     };
-    beside.encode_fields(&mut parts);
-    let response = Response::from_parts(parts, ());
-    let sent = while_taken(pin!(send.send_response(response)), progress, patience).await;
-    sent.ok_or(Broken::NotTaken)??;
-    let mut trailers: Option<HeaderMap> = None;
     // What has no body is at its end before it begins.
     let mut body = pin!(body.filter(|_| !bodiless));
-    while let Some(mut body) = body.as_mut().as_pin_mut()
-        && trailers.is_none()
-    {
-        let frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
-        let Some(frame) = frame.transpose().map_err(|error| Broken::Service(error.into()))? else { break };
+    // What is there of it leaves together with the fields, which do not wait for more.
+    let mut first = std::future::poll_fn(|cx| Poll::Ready(poll_body(body.as_mut(), cx))).await;
+    let has_data =
+        matches!(&first, Poll::Ready(Some(Ok(frame))) if frame.data_ref().is_some_and(Buf::has_remaining));
+    if let Some(response) = beside.encode_fields(parts, has_data) {
+        let sent = while_taken(pin!(send.send_response(response)), progress, patience).await;
+        sent.ok_or(Broken::NotTaken)??;
+    }
+    let mut trailers: Option<HeaderMap> = None;
+    while trailers.is_none() {
+        let frame = std::future::poll_fn(|cx| match std::mem::replace(&mut first, Poll::Pending) {
+            Poll::Pending => poll_body(body.as_mut(), cx),
+            first => first,
+        });
+        let Some(frame) = frame.await.transpose().map_err(Broken::Service)? else { break };
         match frame.into_data() {
             Ok(mut data) => {
                 beside.begins();
@@ -580,6 +585,17 @@ where
     }
     let sent = while_taken(pin!(send.finish()), progress, patience).await;
     Ok(sent.ok_or(Broken::NotTaken)??)
+}
+
+/// The next frame of a body, if there is one.
+fn poll_body<B>(
+    body: Pin<&mut Option<B>>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<http_body::Frame<B::Data>, BoxError>>>
+where
+    B: http_body::Body<Error: Into<BoxError>>,
+{
+    body.as_pin_mut().map_or(Poll::Ready(None), |body| body.poll_frame(cx)).map_err(Into::into)
 }
 
 /// Sends interim responses, but for those that are larger than the client takes (RFC 9114 section 4.2.2): it may

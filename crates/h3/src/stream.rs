@@ -6,10 +6,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, buf::Chain};
 use h3::{
     error::Code,
-    proto::frame::Frame,
     quic::{self, StreamErrorIncoming, StreamId, WriteBuf},
 };
 use mendpath::{ConnectionError, ReadError, VarInt};
@@ -50,8 +49,8 @@ fn id(id: mendpath::StreamId) -> StreamId {
 /// The sending side of a stream.
 pub struct SendStream<B: Buf> {
     stream: mendpath::SendStream,
-    /// What `h3` has handed over and the transport has not taken yet.
-    pending: Option<WriteBuf<B>>,
+    /// What `h3` has handed over and the transport has not taken yet, behind what goes before it.
+    pending: Option<Chain<Bytes, WriteBuf<B>>>,
     /// Finished, reset or stopped: nothing is left to do when it is dropped.
     ended: bool,
     /// Something was sent.
@@ -101,8 +100,12 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
                 ),
             });
         }
+        let mut data: WriteBuf<B> = data.into();
         let fields = self.beside.as_ref().and_then(|beside| beside.take_fields());
-        self.pending = Some(fields.map_or_else(|| data.into(), |fields| Frame::Headers(fields).into()));
+        if fields.as_ref().is_some_and(|fields| !fields.has_body) {
+            data.advance(data.remaining());
+        }
+        self.pending = Some(fields.map_or_else(Bytes::new, |fields| fields.frame).chain(data));
         self.begun = true;
         Ok(())
     }

@@ -1,6 +1,12 @@
 //! `Server` with services.
 
-use std::{convert::Infallible, future::pending, time::Duration};
+use std::{
+    convert::Infallible,
+    future::pending,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use h3::error::Code;
@@ -91,6 +97,49 @@ async fn trailers_say_nothing_of_the_connection() {
         assert!(read_response(&mut stream).await == pattern(10));
         let trailers = stream.recv_trailers().await.unwrap().unwrap();
         assert_eq!((trailers.len(), &trailers["sum"]), (1, &HeaderValue::from_static("1")));
+        drop((stream, requests));
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+/// A body of one piece, which is there once it is sent.
+struct Later(Option<oneshot::Receiver<Bytes>>);
+
+impl http_body::Body for Later {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        let Some(piece) = &mut self.0 else { return Poll::Ready(None) };
+        let piece = ready!(Pin::new(piece).poll(cx)).unwrap();
+        self.0 = None;
+        Poll::Ready(Some(Ok(http_body::Frame::data(piece))))
+    }
+}
+
+/// With a piece that is at hand they leave together.
+#[tokio::test]
+async fn the_fields_of_a_response_do_not_wait_for_its_body() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let service = service_fn(move |_: Request<Body>| {
+            let (send, piece) = oneshot::channel();
+            let _ = tell.send(send);
+            async { Ok::<_, Infallible>(Response::new(Later(Some(piece)))) }
+        });
+        let serving = tokio::spawn(async move { Server::default().serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        let mut stream = ask(&mut requests, get("/")).await;
+        let body = told.recv().await.unwrap();
+        assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
+        body.send(pattern(10)).unwrap();
+        assert!(read_response(&mut stream).await == pattern(10));
         drop((stream, requests));
         serving.await.unwrap().unwrap();
     })
