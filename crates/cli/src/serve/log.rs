@@ -32,6 +32,11 @@ use crate::{
 const LAST: Duration = Duration::from_secs(2);
 /// The longest path in a line, in bytes: thousands of lines may wait to be written.
 const LONGEST_PATH: usize = 4 << 10;
+/// The same of a method, which by HTTP/1.1 may be as long as all fields of a request; those that there are have
+/// less.
+const LONGEST_METHOD: usize = 32;
+/// Stands for the rest of either.
+const CUT: &str = "...";
 /// The status of a request whose client went away before its answer began, as other servers note it.
 const GIVEN_UP: u16 = 499;
 
@@ -144,7 +149,7 @@ fn path<B>(request: &Request<B>) -> String {
     let mut word = utf8_percent_encode(path, CONTROLS).to_string();
     if word.len() > LONGEST_PATH {
         word.truncate(LONGEST_PATH);
-        word.push_str("...");
+        word.push_str(CUT);
         word.shrink_to_fit();
     }
     word
@@ -158,7 +163,11 @@ impl Drop for Entry {
         let time = humantime::format_rfc3339_millis(now());
         let took = began.elapsed().as_millis();
         let (from, status) = (from.ip(), status.as_u16());
-        if !writer.write(format!("{time} {from} {version:?} {method} {path} {status} {sent} {took}\n")) {
+        let method = method.as_str();
+        let is_long = method.len() > LONGEST_METHOD;
+        // It is of ASCII.
+        let (method, cut) = if is_long { (&method[..LONGEST_METHOD], CUT) } else { (method, "") };
+        if !writer.write(format!("{time} {from} {version:?} {method}{cut} {path} {status} {sent} {took}\n")) {
             statistics.on_lost_line();
         }
     }
@@ -266,10 +275,13 @@ mod tests {
         let entry = || Entry::new(log.clone(), statistics.clone(), &request, "192.0.2.7:1".parse().unwrap());
         drop(Logged::<String>::new(None, StatusCode::NOT_FOUND, entry()));
         drop(entry());
+        let long = Request::builder().method(&*"M".repeat(60_000)).uri("/page").body(()).unwrap();
+        drop(Entry::new(log.clone(), statistics.clone(), &long, "192.0.2.7:1".parse().unwrap()));
         log.flush().await;
         let lines = std::fs::read_to_string(file.path()).unwrap();
         let statuses: Vec<_> = lines.lines().map(|line| line.split(' ').nth(5).unwrap()).collect();
-        assert_eq!(statuses, ["404", "499"], "{lines}");
+        assert_eq!(statuses, ["404", "499", "499"], "{lines}");
         assert!(lines.contains(" 192.0.2.7 HTTP/1.1 GET /page 404 0 "), "{lines}");
+        assert!(lines.contains(&format!(" {}... /page 499 ", "M".repeat(LONGEST_METHOD))), "{lines}");
     }
 }
