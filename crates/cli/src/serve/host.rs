@@ -6,8 +6,8 @@ use hyper::{Method, Request, Version, header::HOST, http::uri::Authority};
 /// proxy or cache might understand it otherwise than the next.
 pub(super) fn has_host<B>(request: &Request<B>) -> bool {
     let (target, version) = (request.uri(), request.version());
-    let named = target.authority().map(Authority::as_str);
-    if named.is_some_and(|named| !is_host(named.as_bytes())) {
+    let named = target.authority();
+    if named.is_some_and(|named| !names_host(named)) {
         return false;
     }
     // `GET localhost` is none: a host alone is for CONNECT.
@@ -20,7 +20,7 @@ pub(super) fn has_host<B>(request: &Request<B>) -> bool {
         // By HTTP/1 the target counts, and a proxy before this one may have left the field as it was.
         (Some(host), None) if version < Version::HTTP_2 => is_host(host.as_bytes()),
         (Some(host), None) => match named {
-            Some(named) => host.as_bytes().eq_ignore_ascii_case(named.as_bytes()),
+            Some(named) => host.as_bytes().eq_ignore_ascii_case(named.as_str().as_bytes()),
             None => is_host(host.as_bytes()),
         },
         _ => false,
@@ -28,8 +28,11 @@ pub(super) fn has_host<B>(request: &Request<B>) -> bool {
 }
 
 fn is_host(host: &[u8]) -> bool {
-    let host = Authority::try_from(host);
-    host.is_ok_and(|host| !host.host().is_empty() && !host.as_str().contains('@'))
+    Authority::try_from(host).is_ok_and(|host| names_host(&host))
+}
+
+fn names_host(authority: &Authority) -> bool {
+    !authority.host().is_empty() && !authority.as_str().contains('@')
 }
 
 #[cfg(test)]
