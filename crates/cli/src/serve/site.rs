@@ -1,6 +1,7 @@
 //! What is answered, whatever the protocol.
 
 use std::{
+    cell::RefCell,
     convert::Infallible,
     error::Error,
     future::Future,
@@ -9,6 +10,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::UNIX_EPOCH,
 };
 
 use bytes::Bytes;
@@ -173,6 +175,27 @@ impl Site {
     }
 }
 
+thread_local! {
+    /// A second since 1970, the last in which somebody asked, and how it is said.
+    static SAID: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) };
+}
+
+/// The time of day as `Date` has it, which is put into words once a second.
+fn date() -> Option<HeaderValue> {
+    let now = now();
+    let second = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    SAID.with_borrow_mut(|said| {
+        if let Some((at, date)) = said
+            && *at == second
+        {
+            return Some(date.clone());
+        }
+        let date = HeaderValue::try_from(httpdate::fmt_http_date(now)).ok()?;
+        *said = Some((second, date.clone()));
+        Some(date)
+    })
+}
+
 /// What every response has, and its line in the log.
 fn finish<B>(mut response: Response<B>, alternative: Option<HeaderValue>, entry: Entry) -> Response<SiteBody>
 where
@@ -180,7 +203,7 @@ where
 {
     let fields = response.headers_mut();
     if !fields.contains_key(DATE)
-        && let Ok(date) = HeaderValue::try_from(httpdate::fmt_http_date(now()))
+        && let Some(date) = date()
     {
         fields.insert(DATE, date);
     }
@@ -257,5 +280,19 @@ impl Future for Answered {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.as_mut().poll(cx).map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_that_of_the_moment() {
+        let moment = || httpdate::fmt_http_date(now());
+        for _ in 0..2 {
+            let (before, said, after) = (moment(), date().unwrap(), moment());
+            assert!(said == before || said == after, "{before}, {said:?}, {after}");
+        }
     }
 }
