@@ -60,9 +60,13 @@ impl Packer {
         Self { seats: Arc::new(Semaphore::new(long)) }
     }
 
-    /// The response, compressed if the client `wants` that, it is text, and there is a seat for it.
-    pub(super) fn pack<B: Body>(&self, mut response: Response<B>, wants: bool) -> Response<Packed<B>> {
-        let packing = if wants { self.packing(&response) } else { None };
+    /// The response, compressed if it is text, the client `wants` that, and there is a seat for it.
+    pub(super) fn pack<B: Body>(
+        &self,
+        mut response: Response<B>,
+        wants: impl FnOnce() -> bool,
+    ) -> Response<Packed<B>> {
+        let packing = self.packing(&response, wants);
         if packing.is_some() {
             let fields = response.headers_mut();
             fields.remove(ACCEPT_RANGES);
@@ -73,11 +77,11 @@ impl Packer {
         response.map(|body| Packed { body, packing })
     }
 
-    fn packing<B: Body>(&self, response: &Response<B>) -> Option<Packing> {
+    fn packing<B: Body>(&self, response: &Response<B>, wants: impl FnOnce() -> bool) -> Option<Packing> {
         let fields = response.headers();
         let is_whole = !fields.contains_key(CONTENT_ENCODING) && !fields.contains_key(CONTENT_RANGE);
         let len = response.body().size_hint().exact()?;
-        if !is_whole || len < LEAST || !is_text(fields.get(CONTENT_TYPE)) {
+        if !is_whole || len < LEAST || !is_text(fields.get(CONTENT_TYPE)) || !wants() {
             return None;
         }
         let seat = if len > AT_ONCE { Some(self.seats.clone().try_acquire_owned().ok()?) } else { None };
@@ -201,7 +205,7 @@ mod tests {
         for (len, packs) in [(31, false), (32, true), (65_536, true), (1_000_000, true)] {
             let plain = text(len).into_body().collect().await.unwrap().to_bytes();
             for wants in [true, false] {
-                let response = Packer::default().pack(text(len), wants);
+                let response = Packer::default().pack(text(len), || wants);
                 assert_eq!(is_packed(&response), wants && packs, "{len} bytes");
                 let body = response.into_body().collect().await.unwrap().to_bytes();
                 let mut unpacked = Vec::new();
@@ -219,7 +223,7 @@ mod tests {
         for (wants, tag) in [(true, "W/\"tag\""), (false, "\"tag\"")] {
             let mut text = text(1_000);
             text.headers_mut().insert(ETAG, HeaderValue::from_static("\"tag\""));
-            assert_eq!(Packer::default().pack(text, wants).headers()[ETAG], tag);
+            assert_eq!(Packer::default().pack(text, || wants).headers()[ETAG], tag);
         }
     }
 
@@ -227,14 +231,14 @@ mod tests {
     #[tokio::test]
     async fn few_long_texts_are_packed_at_a_time_and_nothing_before_it_is_taken() {
         let packer = Packer::new(2);
-        let first = packer.pack(text(100_000), true);
-        let mut second = packer.pack(text(100_000), true);
+        let first = packer.pack(text(100_000), || true);
+        let mut second = packer.pack(text(100_000), || true);
         assert!(is_packed(&first) && is_packed(&second));
         assert!(first.body().packing.as_ref().is_some_and(|packing| packing.encoder.is_none()));
-        assert!(!is_packed(&packer.pack(text(100_000), true)), "the third goes as it is");
-        assert!(is_packed(&packer.pack(text(1_000), true)), "a short one takes no seat");
+        assert!(!is_packed(&packer.pack(text(100_000), || true)), "the third goes as it is");
+        assert!(is_packed(&packer.pack(text(1_000), || true)), "a short one takes no seat");
         drop(first);
-        assert!(is_packed(&packer.pack(text(100_000), true)));
+        assert!(is_packed(&packer.pack(text(100_000), || true)));
         // Nor does it wait for the last byte.
         while !second.body().is_end_stream() {
             second.body_mut().frame().await.unwrap().unwrap();
@@ -242,8 +246,8 @@ mod tests {
                 break;
             }
         }
-        let _third = packer.pack(text(100_000), true);
-        assert!(is_packed(&packer.pack(text(100_000), true)));
+        let _third = packer.pack(text(100_000), || true);
+        assert!(is_packed(&packer.pack(text(100_000), || true)));
     }
 
     #[test]

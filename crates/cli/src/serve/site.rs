@@ -167,7 +167,7 @@ impl Site {
                 let (files, packer) = (files.clone(), packer.clone());
                 Box::pin(async move {
                     let response = files.answer(&asked.method, &asked.uri, &asked.headers).await;
-                    let packed = packer.pack(response, takes_gzip(&asked.headers));
+                    let packed = packer.pack(response, || takes_gzip(&asked.headers));
                     finish(packed, alternative, entry)
                 })
             }
