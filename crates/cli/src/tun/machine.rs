@@ -36,6 +36,7 @@ use tracing::debug;
 
 pub(crate) use self::kill_switch::remove_kill_switch;
 use self::{
+    laid::{Steady, laid},
     locals::own_addresses,
     rules::{LAST, Leads, Rule, add_route, add_rule, remove_rules},
 };
@@ -85,6 +86,8 @@ pub(crate) struct Machine {
     plan: Plan,
     kill_switch: Option<Table>,
     led: Led,
+    /// What was there in the end, and is put back.
+    steady: Steady,
 }
 
 impl Plan {
@@ -143,13 +146,13 @@ impl Machine {
         }
         // Not those of when the command began: it may have waited for the server, and moved.
         let locals = own_addresses().unwrap_or_default();
-        let mut machine = Self { plan, kill_switch: None, led: Led { v6: true } };
-        machine.led = with_netlink(async |handle| {
+        let mut machine = Self { plan, kill_switch: None, led: Led { v6: true }, steady: Steady::default() };
+        (machine.led, machine.steady) = with_netlink(async |handle| {
             remove_rules(handle).await?;
             if machine.plan.no_routes {
-                return Ok(Led { v6: true });
+                return Ok((Led { v6: true }, Steady::default()));
             }
-            machine.lead(handle, &locals).await
+            Ok((machine.lead(handle, &locals).await?, laid(handle).await?.steady))
         })
         .map_err(|error| wrong(("set rules and routes", error)))?;
         if let Some(leak) = machine.leak(&locals) {

@@ -27,7 +27,7 @@ const LOST: &str = "something took rules, routes or addresses of the tunnel away
 
 /// Looks again and again, until packets of IPv6 go around a tunnel that carries none.
 pub(super) async fn follow(machine: &Machine) -> Failure {
-    let mut wanted = None;
+    let wanted = machine.steady;
     let mut lost = false;
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -40,7 +40,6 @@ pub(super) async fn follow(machine: &Machine) -> Failure {
         if let Some(leak) = machine.leak(&have) {
             return leak;
         }
-        let wanted = *wanted.get_or_insert(laid.steady);
         if laid.steady.lacks(wanted) {
             match put_back(machine, &have, wanted).await {
                 Ok(now) => {

@@ -27,7 +27,7 @@ pub(super) struct Laid {
 
 /// How many there are of the other rules, of routes, and of addresses of the device, of IPv4 and of IPv6:
 /// what does not come and go with the machine's own addresses.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Steady([usize; 6]);
 
 impl Steady {
