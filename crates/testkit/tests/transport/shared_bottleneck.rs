@@ -37,10 +37,10 @@ fn found_within(run: &mut Meeting, seconds: u64) -> Option<u64> {
 }
 
 #[test]
-fn that_paths_share_a_link_is_found_out_in_most_cases_soon_and_in_all_within_a_minute() {
-    let found: Vec<_> = (1..=16).map(|seed| found_within(&mut over_one_link(seed), 60)).collect();
+fn that_paths_share_a_link_is_found_out_within_seconds() {
+    let found: Vec<_> = (1..=16).map(|seed| found_within(&mut over_one_link(seed), 10)).collect();
     let within = |limit| found.iter().flatten().filter(|second| **second <= limit).count();
-    assert!(within(5) >= 5 && within(40) >= 13 && within(60) == 16, "{found:?}");
+    assert!(within(4) >= 12 && within(10) == 16, "{found:?}");
 }
 
 #[test]
