@@ -10,7 +10,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::UNIX_EPOCH,
 };
 
 use bytes::Bytes;
@@ -34,7 +33,7 @@ use super::{
     proxy::Backend,
 };
 use crate::{
-    accounts::now,
+    accounts::{moment, now},
     descriptors,
     failure::{Failure, io_reason},
 };
@@ -183,7 +182,7 @@ thread_local! {
 /// The time of day as `Date` has it, which is put into words once a second.
 fn date() -> Option<HeaderValue> {
     let now = now();
-    let second = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let second = now.duration_since(moment(0)).ok()?.as_secs();
     SAID.with_borrow_mut(|said| {
         if let Some((at, date)) = said
             && *at == second
@@ -289,9 +288,9 @@ mod tests {
 
     #[test]
     fn a_date_is_that_of_the_moment() {
-        let moment = || httpdate::fmt_http_date(now());
+        let words = || httpdate::fmt_http_date(now());
         for _ in 0..2 {
-            let (before, said, after) = (moment(), date().unwrap(), moment());
+            let (before, said, after) = (words(), date().unwrap(), words());
             assert!(said == before || said == after, "{before}, {said:?}, {after}");
         }
     }
