@@ -495,32 +495,9 @@ fn a_kill_switch_that_was_left_outlasts_a_start_that_fails() {
     assert!(nft("list table inet mendpath_kill_switch"));
 }
 
-/// As by whoever tidies up just then.
-#[test]
-fn what_is_taken_away_before_anybody_looks_is_put_back() {
-    let Some(bed) = raw::bed_or_skip(2, Family::Both) else { return };
-    let world = World::new(&bed);
-    let (_folder, path) = nft_after("-4 addr flush dev mendpath0");
-    let mut tunnel = Command::new(env!("CARGO_BIN_EXE_mendpath"));
-    tunnel.args(["tunnel", "--path", "path0", "--path", "path1", "--tcp", "raw", "--kill-switch"]);
-    tunnel.env("MENDPATH_INVITATION", world.server.invitation()).env("PATH", path).stdin(Stdio::null());
-    let mut tunnel = bed.at_client(|| tunnel.spawn().unwrap());
-    let has = |table: &str| {
-        let list = ["list", "table", "inet", table];
-        bed.at_client(|| Command::new("nft").args(list).output().unwrap()).status.success()
-    };
-    let waited = (0..PATIENCE.as_millis() / 20).any(|_| {
-        pause(Duration::from_millis(20));
-        assert!(tunnel.try_wait().unwrap().is_none(), "it ended");
-        has("mendpath_kill_switch") && ip(&bed, "-br -4 addr show mendpath0").contains("198.19.")
-    });
-    end(tunnel);
-    assert!(waited);
-}
-
 /// A folder with an `nft` that calls `ip` with these words before it does what it is for, the first time, and a
 /// PATH that begins there.
-fn nft_after(words: &str) -> (tempfile::TempDir, String) {
+pub(super) fn nft_after(words: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().display();
     let first = format!("mkdir {here}/done 2>/dev/null && ip {words}");

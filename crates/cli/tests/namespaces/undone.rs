@@ -2,7 +2,7 @@
 //! know when it starts, and whoever tidies up.
 
 use std::{
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -113,6 +113,22 @@ fn assigned_addresses_that_something_takes_away_come_back() {
         comes_back(&bed, &tunnel, &before, (&format!("{family} addr flush dev mendpath0 scope global"), 1));
         comes_back(&bed, &tunnel, &before, (&format!("{family} route flush table 28016"), 1));
     }
+    end(tunnel);
+}
+
+/// Just when all is set up.
+#[test]
+fn what_something_takes_away_before_anybody_looks_comes_back() {
+    let Some(bed) = raw::bed_or_skip(2, Family::Both) else { return };
+    let world = raw::World::new(&bed);
+    let (_folder, path) = tunnel::nft_after("-4 addr flush dev mendpath0");
+    let mut tunnel = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    tunnel.args(["tunnel", "--path", "path0", "--path", "path1", "--tcp", "raw", "--kill-switch"]);
+    tunnel.env("MENDPATH_INVITATION", world.server.invitation()).env("PATH", path).stdin(Stdio::null());
+    let tunnel = bed.at_client(|| tunnel.spawn().unwrap());
+    let is_up = || bed.at_client(|| !table("mendpath_kill_switch").is_empty());
+    let has_address = || ip(&bed, "-br -4 addr show mendpath0").contains("198.19.");
+    assert!(becomes(|| is_up() && has_address()));
     end(tunnel);
 }
 
