@@ -18,7 +18,7 @@ use h3::{
     server::{RequestResolver, RequestStream},
     stream::BufRecvStream,
 };
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header::COOKIE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header::COOKIE, response::Parts};
 use mendpath::{StreamId, VarInt};
 use tokio::{
     sync::oneshot,
@@ -537,18 +537,7 @@ where
     };
     // What was said before the response goes before it.
     say_before(send, interims.close(), patience).await?;
-    let (parts, body) = match called {
-        Ok(response) => {
-            let (parts, body) = response.into_parts();
-            (parts, Some(body))
-        }
-        Err(error) => {
-            tracing::debug!(%error, "the service fails");
-            let (mut parts, ()) = Response::new(()).into_parts();
-            parts.status = StatusCode::INTERNAL_SERVER_ERROR;
-            (parts, None)
-        }
-    };
+    let (parts, body) = answered(called);
     // What has no body is at its end before it begins.
     let mut body = pin!(body.filter(|_| !bodiless));
     // What is there of it leaves together with the fields, which do not wait for more.
@@ -585,6 +574,22 @@ where
     }
     let sent = while_taken(pin!(send.finish()), progress, patience).await;
     Ok(sent.ok_or(Broken::NotTaken)??)
+}
+
+/// What a service has answered; 500 where it fails.
+fn answered<B>(called: Result<Response<B>, BoxError>) -> (Parts, Option<B>) {
+    match called {
+        Ok(response) => {
+            let (parts, body) = response.into_parts();
+            (parts, Some(body))
+        }
+        Err(error) => {
+            tracing::debug!(%error, "the service fails");
+            let (mut parts, ()) = Response::new(()).into_parts();
+            parts.status = StatusCode::INTERNAL_SERVER_ERROR;
+            (parts, None)
+        }
+    }
 }
 
 /// The next frame of a body, if there is one.
