@@ -501,14 +501,18 @@ mod tests {
         assert_eq!(route(&mut peers, &resolver), Some(after));
     }
 
+    /// Where the server has two name servers, these, and how programs ask for them.
+    fn with_two_name_servers() -> (Peers, [SocketAddr; 2], String) {
+        let peers = peers(PublicOnly);
+        let servers = ["192.0.2.53:53", "192.0.2.54:53"].map(|address| address.parse().unwrap());
+        peers.shared.means.set_names(crate::names::Names::new(&servers));
+        (peers, servers, format!("{RESOLVER}:53"))
+    }
+
     /// As one of two that is gone; programs know only one name, and ask for that again.
     #[tokio::test(start_paused = true)]
     async fn where_a_name_server_does_not_answer_another_is_asked() {
-        let mut peers = peers(PublicOnly);
-        let [one, other]: [SocketAddr; 2] =
-            ["192.0.2.53:53", "192.0.2.54:53"].map(|address| address.parse().unwrap());
-        peers.shared.means.set_names(crate::names::Names::new(&[one, other]));
-        let resolver = format!("{RESOLVER}:53");
+        let (mut peers, [one, other], resolver) = with_two_name_servers();
         assert_eq!(look_up(&mut peers, &resolver).await, [one]);
         for (heard, asked) in [(false, other), (true, other), (false, one), (false, other)] {
             if heard {
@@ -528,11 +532,7 @@ mod tests {
     /// As where a program in Go asks, whose every question comes from a socket of its own.
     #[tokio::test(start_paused = true)]
     async fn that_a_name_server_does_not_answer_shows_without_a_second_question_to_it() {
-        let mut peers = peers(PublicOnly);
-        let [one, other]: [SocketAddr; 2] =
-            ["192.0.2.53:53", "192.0.2.54:53"].map(|address| address.parse().unwrap());
-        peers.shared.means.set_names(crate::names::Names::new(&[one, other]));
-        let resolver = format!("{RESOLVER}:53");
+        let (mut peers, [one, other], resolver) = with_two_name_servers();
         assert_eq!(look_up(&mut peers, &resolver).await, [one]);
         assert_eq!(peers.overdue_from(), Some(Instant::now() + NO_ANSWER));
         tokio::time::advance(NO_ANSWER).await;

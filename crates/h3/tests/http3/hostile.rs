@@ -406,6 +406,18 @@ async fn requests_whose_trailers_speak_of_a_connection_are_reset() {
     .await;
 }
 
+/// Answers with bodies without end, and tells how many of them were dropped.
+fn serve_without_end(server: Connection, limits: Limits) -> Arc<Semaphore> {
+    let dropped = Arc::new(Semaphore::new(0));
+    let told = dropped.clone();
+    let service = service_fn(move |_: Request<Body>| {
+        let body = Endless(told.clone());
+        async { Ok::<_, Infallible>(Response::new(body)) }
+    });
+    tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+    dropped
+}
+
 #[tokio::test]
 async fn a_response_that_is_not_read_is_given_up() {
     let pair = Pair::new();
@@ -413,13 +425,7 @@ async fn a_response_that_is_not_read_is_given_up() {
         let (client, server) = pair.connect().await;
         let mut limits = Limits::default();
         limits.send = SOON;
-        let dropped = Arc::new(Semaphore::new(0));
-        let told = dropped.clone();
-        let service = service_fn(move |_: Request<Body>| {
-            let body = Endless(told.clone());
-            async { Ok::<_, Infallible>(Response::new(body)) }
-        });
-        tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let dropped = serve_without_end(server, limits);
         let mut requests = requests(client).await;
         let mut stream = ask(&mut requests, get("/")).await;
         dropped.acquire().await.unwrap().forget();
@@ -542,13 +548,7 @@ async fn answers_that_are_broken_off_in_the_middle_do_not_end_the_connection() {
         let (client, server) = pair.connect().await;
         let mut limits = Limits::default();
         limits.cancelled = 3;
-        let dropped = Arc::new(Semaphore::new(0));
-        let told = dropped.clone();
-        let service = service_fn(move |_: Request<Body>| {
-            let body = Endless(told.clone());
-            async { Ok::<_, Infallible>(Response::new(body)) }
-        });
-        tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let dropped = serve_without_end(server, limits);
         let mut requests = requests(client).await;
         for _ in 0..10 {
             let mut stream = requests.send_request(get("/")).await.unwrap();

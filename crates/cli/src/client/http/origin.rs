@@ -333,6 +333,17 @@ mod tests {
 
     use super::*;
 
+    /// A connection to an origin server over such a stream.
+    fn over(send: SendStream, receive: mendpath::RecvStream, idle: &Idle) -> OriginIo {
+        OriginIo {
+            receive: Some(Early::Granted(receive)),
+            send: Some(send),
+            finished: false,
+            idle: idle.0.subscribe(),
+            flow: None,
+        }
+    }
+
     /// A program that is gone has left half a request behind, whose end that is not.
     #[tokio::test]
     async fn half_a_request_has_no_end() {
@@ -341,13 +352,7 @@ mod tests {
             send.write_all(b"half").await.unwrap();
             let (_answer, mut request) = server.accept_bi().await.unwrap();
             let idle = Idle(Arc::new(watch::Sender::new(None)));
-            let io = OriginIo {
-                receive: Some(Early::Granted(receive)),
-                send: Some(send),
-                finished: false,
-                idle: idle.0.subscribe(),
-                flow: None,
-            };
+            let io = over(send, receive, &idle);
             drop(Lease { idle, sent: Arc::new(AtomicBool::new(whole)) });
             drop(io);
             assert_eq!(request.read_to_end(64).await.is_ok(), whole);
@@ -360,13 +365,7 @@ mod tests {
         let (_client, (send, receive), _server) = crate::association::tests::connected().await;
         let target: Target = "a.example:80".parse().unwrap();
         let idle = Idle(Arc::new(watch::Sender::new(None)));
-        let io = OriginIo {
-            receive: Some(Early::Granted(receive)),
-            send: Some(send),
-            finished: false,
-            idle: idle.0.subscribe(),
-            flow: None,
-        };
+        let io = over(send, receive, &idle);
         let (sender, _connection) = http1::handshake(TokioIo::new(io)).await.unwrap();
         let mut origins = Origins::default();
         origins.put(Origin { target: target.clone(), sender, idle, sent: Arc::default(), over: 7 });

@@ -13,16 +13,7 @@ fn what_was_learnt_of_a_path_is_kept_when_that_is_closed() {
     let mut path = Path::new(PathId(1), network, &client.config, Instant::ORIGIN);
     path.open();
     for number in 0..2 {
-        let packet = crate::path::sending::NewPacket {
-            number,
-            level: Level::OneRtt,
-            size: 1_200,
-            purpose: crate::PacketPurpose::Data,
-            ack_eliciting: true,
-            frames: crate::path::sent::SentFrames::default(),
-            source: crate::path::source::Source::Nothing,
-        };
-        path.on_packet_sent(Instant::ORIGIN, crate::path::space::Space::Data, packet);
+        send_data(&mut path, number);
     }
     client.paths.insert(PathId(1), path);
     let (later, mut ack) = (Instant::ORIGIN + Duration::from_millis(20), Vec::new());
@@ -34,6 +25,20 @@ fn what_was_learnt_of_a_path_is_kept_when_that_is_closed() {
     assert_eq!(known(&client), Some(Duration::from_millis(20)));
 }
 
+/// A packet of data leaves, and nobody has heard of it yet.
+fn send_data(path: &mut Path, number: u64) {
+    let packet = crate::path::sending::NewPacket {
+        number,
+        level: Level::OneRtt,
+        size: 1_200,
+        purpose: crate::PacketPurpose::Data,
+        ack_eliciting: true,
+        frames: crate::path::sent::SentFrames::default(),
+        source: crate::path::source::Source::Nothing,
+    };
+    path.on_packet_sent(Instant::ORIGIN, crate::path::space::Space::Data, packet);
+}
+
 /// Far more is in flight than the window holds by now, so that a challenge gets no answer, and a probe is due at
 /// the same time.
 #[test]
@@ -42,16 +47,8 @@ fn a_challenge_without_an_answer_keeps_no_probe_back() {
     client.handshake.confirm_for_test();
     let path = client.paths.get_mut(&PathId::ZERO).unwrap();
     for _ in 0..40 {
-        let packet = crate::path::sending::NewPacket {
-            number: path.space().next_number(),
-            level: Level::OneRtt,
-            size: 1_200,
-            purpose: crate::PacketPurpose::Data,
-            ack_eliciting: true,
-            frames: crate::path::sent::SentFrames::default(),
-            source: crate::path::source::Source::Nothing,
-        };
-        path.on_packet_sent(Instant::ORIGIN, crate::path::space::Space::Data, packet);
+        let number = path.space().next_number();
+        send_data(path, number);
     }
     path.on_challenge([7; 8]);
     path.ask_for_probe();
