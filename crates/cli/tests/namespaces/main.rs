@@ -131,8 +131,12 @@ fn sustained_corruption_changes_no_byte() {
 fn ipv6_alone_is_enough() {
     let Some(bed) = bed(2, Family::V6) else { return };
     let pair = Pair::start(&bed, &["path0", "path1"]);
-    Download::start(&bed, &pair, LARGE / 4).finish();
-    assert!(bed.wires.iter().all(|wire| wire.passed() > 100), "both paths carried packets");
+    // The first may end before the second path is there.
+    let both_carry = (0..20).any(|_| {
+        Download::start(&bed, &pair, LARGE / 4).finish();
+        bed.wires.iter().all(|wire| wire.passed() > 100)
+    });
+    assert!(both_carry, "a path carried nothing");
 }
 
 /// A server on `[::]` has clients of both families at once.
