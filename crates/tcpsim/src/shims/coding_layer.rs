@@ -305,9 +305,7 @@ impl<R: Rule> Shim for CodingLayer<R> {
         if self.unit.is_some_and(|unit| unit.until <= now) {
             self.close_unit(io);
         }
-        if self.order.deadline(self.hole_timeout()).is_some_and(|at| at <= now) {
-            self.order.flush(now, &mut self.released);
-            up.extend(self.released.drain(..).map(|(packet, waited)| with_delay(packet, waited)));
-        }
+        self.order.give_up(now, self.hole_timeout(), &mut self.released);
+        up.extend(self.released.drain(..).map(|(packet, waited)| with_delay(packet, waited)));
     }
 }

@@ -1,6 +1,6 @@
 //! In which order the receiving end hands packets up to TCP (HTPC-A10).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use netsim::fabric::Packet;
 use units::{Duration, Instant};
@@ -17,7 +17,9 @@ pub enum Delivery {
     #[default]
     AsItComes,
     /// In order: what is behind a hole waits until it is filled (by its packet, or by decoding),
-    /// for one average RTT at most.
+    /// for one average RTT at most. Then the holes before it are given up, and no others; what fills
+    /// one of them later goes up at once. Units make no difference: a packet of the next one waits
+    /// for a hole of this one, else TCP would see it.
     InOrder,
 }
 
@@ -32,11 +34,11 @@ struct Held {
 #[derive(Debug, Default)]
 pub(super) struct Order {
     delivery: Delivery,
-    /// The next number in order.
+    /// The next number in order: holes before it are filled or given up.
     next: u32,
     held: BTreeMap<u32, Held>,
-    /// Since when the present hole has held something up.
-    hole_since: Option<Instant>,
+    /// The numbers of the same packets, those that have waited longest first.
+    by_age: BTreeSet<(Instant, u32)>,
 }
 
 /// A packet to hand up, and how long it has waited.
@@ -53,43 +55,45 @@ impl Order {
         if self.delivery == Delivery::AsItComes || seq < self.next {
             out.push((packet, Duration::ZERO));
         } else if seq > self.next {
-            self.held.entry(seq).or_insert(Held { packet, since: now });
-            self.hole_since.get_or_insert(now);
+            if let Entry::Vacant(place) = self.held.entry(seq) {
+                place.insert(Held { packet, since: now });
+                self.by_age.insert((now, seq));
+            }
             if self.held.len() > MAX_HELD {
-                self.flush(now, out);
+                self.pass(u32::MAX, now, out);
             }
         } else {
             out.push((packet, Duration::ZERO));
             self.next += 1;
-            self.release(now, out);
+            self.pass(seq, now, out);
         }
     }
 
-    /// The hole is filled: what follows in order goes up.
-    fn release(&mut self, now: Instant, out: &mut Vec<Released>) {
+    /// What waits goes up in order: the numbers up to `last`, and what follows them without a hole.
+    fn pass(&mut self, last: u32, now: Instant, out: &mut Vec<Released>) {
         while let Some(first) = self.held.first_entry()
-            && *first.key() == self.next
+            && (*first.key() <= last || *first.key() == self.next)
         {
-            let held = first.remove();
-            out.push((held.packet, now - held.since));
-            self.next += 1;
-        }
-        // Another hole has been there since the first packet behind it came.
-        self.hole_since = self.held.first_key_value().map(|(_, held)| held.since);
-    }
-
-    /// When the present hole is given up, if it is waited for so long.
-    pub(super) fn deadline(&self, timeout: Duration) -> Option<Instant> {
-        self.hole_since.map(|since| since + timeout)
-    }
-
-    /// Gives the hole up: everything goes up as it is.
-    pub(super) fn flush(&mut self, now: Instant, out: &mut Vec<Released>) {
-        for (seq, held) in std::mem::take(&mut self.held) {
-            out.push((held.packet, now - held.since));
+            let (seq, Held { packet, since }) = first.remove_entry();
+            self.by_age.remove(&(since, seq));
+            out.push((packet, now - since));
             self.next = seq + 1;
         }
-        self.hole_since = None;
+    }
+
+    /// When the first hole is given up, if a packet waits for `timeout` at most.
+    pub(super) fn deadline(&self, timeout: Duration) -> Option<Instant> {
+        self.by_age.first().map(|(since, _)| *since + timeout)
+    }
+
+    /// Gives up the holes before packets that have waited for `timeout`. Packets behind later holes,
+    /// which have not, stay.
+    pub(super) fn give_up(&mut self, now: Instant, timeout: Duration, out: &mut Vec<Released>) {
+        while let Some(&(since, seq)) = self.by_age.first()
+            && since + timeout <= now
+        {
+            self.pass(seq, now, out);
+        }
     }
 }
 
@@ -108,6 +112,13 @@ mod tests {
         out.iter().map(|(packet, _)| packet.body.seq).collect()
     }
 
+    /// What goes up at that moment if a packet waits for 100 us at most, and how long each waited.
+    fn give_up(order: &mut Order, us: u64) -> Vec<(u32, u64)> {
+        let mut out = Vec::new();
+        order.give_up(at(us), Duration::from_micros(100), &mut out);
+        out.iter().map(|(packet, waited)| (packet.body.seq, waited.as_micros())).collect()
+    }
+
     #[test]
     fn as_it_comes_holds_nothing() {
         let mut order = Order::new(Delivery::AsItComes);
@@ -123,13 +134,35 @@ mod tests {
         assert_eq!(order.deadline(Duration::from_micros(100)), Some(at(110)));
         assert_eq!(arrive(&mut order, 30, 1), [1, 2]);
         assert_eq!(order.deadline(Duration::from_micros(100)), Some(at(120))); // 3 is missing since 4 came
-        let mut out = Vec::new();
-        order.flush(at(120), &mut out);
-        assert_eq!(
-            out.iter().map(|(p, wait)| (p.body.seq, wait.as_micros())).collect::<Vec<_>>(),
-            [(4, 100)]
-        );
+        assert!(give_up(&mut order, 119).is_empty());
+        assert_eq!(give_up(&mut order, 120), [(4, 100)]);
         assert_eq!((arrive(&mut order, 130, 3), arrive(&mut order, 131, 5)), (vec![3], vec![5]));
+    }
+
+    #[test]
+    fn a_hole_that_is_younger_is_waited_for_when_an_older_one_is_given_up() {
+        let mut order = Order::new(Delivery::InOrder);
+        arrive(&mut order, 0, 0);
+        for (us, seq) in [(10, 2), (50, 5), (60, 3), (70, 6)] {
+            assert!(arrive(&mut order, us, seq).is_empty());
+        }
+        // 1 is given up, 4 is not: nobody has waited for it for as long.
+        assert_eq!(give_up(&mut order, 110), [(2, 100), (3, 50)]);
+        assert_eq!(order.deadline(Duration::from_micros(100)), Some(at(150)));
+        assert_eq!(arrive(&mut order, 120, 1), [1]);
+        assert_eq!(arrive(&mut order, 130, 4), [4, 5, 6]);
+        assert_eq!(order.deadline(Duration::from_micros(100)), None);
+    }
+
+    #[test]
+    fn a_packet_waits_no_longer_because_holes_before_it_were_filled() {
+        let mut order = Order::new(Delivery::InOrder);
+        arrive(&mut order, 0, 0);
+        assert!(arrive(&mut order, 10, 5).is_empty() && arrive(&mut order, 20, 3).is_empty());
+        assert_eq!(arrive(&mut order, 30, 1), [1]);
+        // Behind 2 is not only 3, but 5 since 10.
+        assert_eq!(order.deadline(Duration::from_micros(100)), Some(at(110)));
+        assert_eq!(give_up(&mut order, 110), [(3, 90), (5, 100)]);
     }
 
     #[test]
