@@ -33,7 +33,7 @@ use crate::{
     record::FlowId,
     segment::{Kind, PSH, Segment},
     shim::Shim,
-    transport::{Io, Timer},
+    transport::{Alarm, Io, Timer},
 };
 
 pub use super::order::Delivery;
@@ -108,8 +108,8 @@ pub(super) struct CodingLayer<R> {
     order: Order,
     /// The stamp that the next acknowledgement returns.
     echo: Stamp,
-    /// The deadline of a hole for which a timer is set.
-    armed: Instant,
+    /// Rings when a hole is given up.
+    alarm: Alarm,
     rebuilt: Vec<u32>,
     released: Vec<super::order::Released>,
 }
@@ -131,7 +131,7 @@ impl<R: Rule> CodingLayer<R> {
             decoder: UnitDecoder::default(),
             order: Order::new(common.delivery),
             echo: Stamp::default(),
-            armed: Instant::MAX,
+            alarm: Alarm::default(),
             rebuilt: Vec::new(),
             released: Vec::new(),
         }
@@ -245,11 +245,18 @@ impl<R: Rule> CodingLayer<R> {
             self.order.arrive(now, packet, &mut self.released);
         }
         self.rebuilt = rebuilt;
-        if let Some(at) = self.order.deadline(self.hole_timeout()).filter(|at| *at != self.armed) {
-            self.armed = at;
-            io.set_timer(at, Timer::Layer);
-        }
+        self.release(io, up);
+    }
+
+    /// Gives up holes whose time is over, and hands up all that may go. The alarm is set for the next
+    /// one: by then the average may have grown, and it is set again.
+    fn release(&mut self, io: &mut Io<'_>, up: &mut Vec<Packet<Segment>>) {
+        let timeout = self.hole_timeout();
+        self.order.give_up(io.now(), timeout, &mut self.released);
         up.extend(self.released.drain(..).map(|(packet, waited)| with_delay(packet, waited)));
+        if let Some(at) = self.order.deadline(timeout) {
+            self.alarm.set(io, at, Timer::Layer);
+        }
     }
 }
 
@@ -305,7 +312,7 @@ impl<R: Rule> Shim for CodingLayer<R> {
         if self.unit.is_some_and(|unit| unit.until <= now) {
             self.close_unit(io);
         }
-        self.order.give_up(now, self.hole_timeout(), &mut self.released);
-        up.extend(self.released.drain(..).map(|(packet, waited)| with_delay(packet, waited)));
+        self.alarm.rings(now);
+        self.release(io, up);
     }
 }
