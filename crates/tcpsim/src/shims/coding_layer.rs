@@ -18,6 +18,9 @@
 //! - A stamp of a packet's sending time travels with it and returns with the acknowledgement that
 //!   it causes, less what the receiving end held the packet; like all of the layer's header it
 //!   takes no bytes here.
+//! - The average RTT for which the receiving end holds packets, if it does (HTPC-A10), is the
+//!   sending end's, which alone has samples; it travels with source packets. Until the first that
+//!   has one, the receiving end holds for 1 ms.
 //! - SYN and pure ACKs pass as they are; FIN is on the last data packet, which is coded.
 
 use netsim::fabric::{Class, Ecn, Packet};
@@ -25,7 +28,7 @@ use recovery::htpc_state::{NetworkState, Sampling};
 use units::{Duration, Instant};
 
 use super::{
-    header::{Coded, Stamp},
+    header::{Coded, Source, Stamp},
     order::Order,
     unit_decoder::UnitDecoder,
 };
@@ -106,6 +109,8 @@ pub(super) struct CodingLayer<R> {
     unit: Option<OpenUnit>,
     decoder: UnitDecoder,
     order: Order,
+    /// The average RTT that the sending end told last, zero if none.
+    told_rtt: Duration,
     /// The stamp that the next acknowledgement returns.
     echo: Stamp,
     /// Rings when a hole is given up.
@@ -114,7 +119,7 @@ pub(super) struct CodingLayer<R> {
     released: Vec<super::order::Released>,
 }
 
-/// How long a hole is waited for before the first RTT sample.
+/// How long a hole is waited for before the sending end has told an average RTT.
 const UNKNOWN_RTT: Duration = Duration::from_millis(1);
 
 impl<R: Rule> CodingLayer<R> {
@@ -130,6 +135,7 @@ impl<R: Rule> CodingLayer<R> {
             unit: None,
             decoder: UnitDecoder::default(),
             order: Order::new(common.delivery),
+            told_rtt: Duration::ZERO,
             echo: Stamp::default(),
             alarm: Alarm::default(),
             rebuilt: Vec::new(),
@@ -145,7 +151,7 @@ impl<R: Rule> CodingLayer<R> {
             io.state_of(packet.src, self.common.sampling).on_sent(now, again);
         }
         packet.class = self.rule.class(self.flow_bytes);
-        packet.body = packet.body.with(&Stamp::at(now));
+        packet.body = packet.body.with(&Source { stamp: Stamp::at(now), mean_rtt: self.state.mean_rtt() });
         io.send(packet, window);
         if !again {
             self.next = packet.body.seq + 1;
@@ -202,9 +208,14 @@ impl<R: Rule> CodingLayer<R> {
 
     /// A source packet arrived at the receiving end.
     fn receive_data(&mut self, io: &mut Io<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
+        let Source { stamp, mean_rtt } = packet.body.header();
+        // One of the first window may come after others: it does not unsay what they told.
+        if !mean_rtt.is_zero() {
+            self.told_rtt = mean_rtt;
+        }
         self.decoder.on_source(packet.body.seq, &mut self.rebuilt);
         self.order.arrive(io.now(), packet, &mut self.released);
-        self.hand_up(io, &packet, packet.body.header(), up);
+        self.hand_up(io, &packet, stamp, up);
     }
 
     fn receive_coded(&mut self, io: &mut Io<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
@@ -213,11 +224,9 @@ impl<R: Rule> CodingLayer<R> {
         self.hand_up(io, &packet, stamp, up);
     }
 
-    /// How long a hole is waited for: one average RTT, which in reality the sending end would have
-    /// to tell.
+    /// How long a hole is waited for: one average RTT.
     fn hole_timeout(&self) -> Duration {
-        let rtt = self.state.mean_rtt();
-        if rtt.is_zero() { UNKNOWN_RTT } else { rtt }
+        if self.told_rtt.is_zero() { UNKNOWN_RTT } else { self.told_rtt }
     }
 
     /// Hands up what was rebuilt, as if it had come with `by` and its stamp, and what may go up in
@@ -249,7 +258,7 @@ impl<R: Rule> CodingLayer<R> {
     }
 
     /// Gives up holes whose time is over, and hands up all that may go. The alarm is set for the next
-    /// one: by then the average may have grown, and it is set again.
+    /// one; if the average has grown when it rings, it is set again.
     fn release(&mut self, io: &mut Io<'_>, up: &mut Vec<Packet<Segment>>) {
         let timeout = self.hole_timeout();
         self.order.give_up(io.now(), timeout, &mut self.released);
@@ -260,7 +269,8 @@ impl<R: Rule> CodingLayer<R> {
     }
 }
 
-/// The packet with a stamp that leaves the time it waited out of the RTT.
+/// The packet with a stamp that leaves the time it waited out of the RTT. What else its layer told
+/// has been read.
 fn with_delay(mut packet: Packet<Segment>, waited: Duration) -> Packet<Segment> {
     let stamp: Stamp = packet.body.header();
     packet.body = packet.body.with(&stamp.later_by(waited));
@@ -314,5 +324,55 @@ impl<R: Rule> Shim for CodingLayer<R> {
         }
         self.alarm.rings(now);
         self.release(io, up);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netsim::fabric::{Fabric, Options, topology::Dumbbell};
+    use units::BitRate;
+
+    use super::*;
+    use crate::{shims::PerWindow, transport::Books};
+
+    /// A layer that delivers in order is at work at time 0.
+    fn in_order(work: impl FnOnce(&mut CodingLayer<PerWindow>, &mut Io<'_>)) {
+        let network = Dumbbell::new(1, BitRate::from_mbps(100), Duration::from_millis(10), 100).build();
+        let mut fabric = Fabric::new(&network, &Options::default()).unwrap();
+        let mut books = Books::default();
+        let common = Common { delivery: Delivery::InOrder, ..Common::default() };
+        let mut layer = CodingLayer::new(common, PerWindow::default());
+        work(&mut layer, &mut Io::new(&mut fabric, &mut books, 0));
+    }
+
+    /// Source packets arrive; what goes up.
+    fn arrive(
+        layer: &mut CodingLayer<PerWindow>,
+        io: &mut Io<'_>,
+        seqs: &[u32],
+        mean_rtt: Duration,
+    ) -> Vec<u32> {
+        let mut up = Vec::new();
+        for &seq in seqs {
+            let body =
+                Segment { seq, ..Segment::default() }.with(&Source { stamp: Stamp::at(io.now()), mean_rtt });
+            layer.on_arrival(io, Packet { body, ..Packet::default() }, &mut up);
+        }
+        up.iter().map(|packet| packet.body.seq).collect()
+    }
+
+    #[test]
+    fn the_sending_end_tells_how_long_a_hole_is_waited_for() {
+        in_order(|layer, io| {
+            // What the sending end measures is not known at the other.
+            layer.state.on_ack(io.now(), Duration::from_millis(50));
+            assert!(arrive(layer, io, &[1], Duration::ZERO).is_empty());
+            assert_eq!(layer.hole_timeout(), UNKNOWN_RTT);
+            let told = Duration::from_micros(2_560);
+            assert!(arrive(layer, io, &[3], told).is_empty());
+            assert_eq!(layer.hole_timeout(), told);
+            assert_eq!(arrive(layer, io, &[0], Duration::ZERO), [0, 1]);
+            assert_eq!(layer.hole_timeout(), told);
+        });
     }
 }

@@ -4,8 +4,8 @@ use units::{Duration, Instant};
 
 use crate::segment::{Header, Words};
 
-/// When a packet was sent, in units of 256 ns, so that 32 bits last for 18 minutes. On packets of
-/// data.
+/// When a packet was sent, in units of 256 ns, so that 32 bits last for 18 minutes. Acknowledgements
+/// return it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Stamp(pub u32);
 
@@ -37,6 +37,27 @@ impl Header for Stamp {
 
     fn unpack(words: &Words) -> Self {
         Self(words[4])
+    }
+}
+
+/// What a source packet tells the receiving end.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// When it was sent.
+    pub stamp: Stamp,
+    /// The average RTT that the sending end knew then, to 256 ns; zero before its first sample.
+    pub mean_rtt: Duration,
+}
+
+impl Header for Source {
+    fn pack(&self) -> Words {
+        let ticks = u32::try_from(self.mean_rtt.as_nanos() >> BITS).unwrap_or(u32::MAX);
+        [0, 0, 0, 0, self.stamp.0, ticks]
+    }
+
+    fn unpack(words: &Words) -> Self {
+        let [_, _, _, _, stamp, ticks] = *words;
+        Self { stamp: Stamp(stamp), mean_rtt: Duration::from_nanos(u64::from(ticks) << BITS) }
     }
 }
 
