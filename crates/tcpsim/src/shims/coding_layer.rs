@@ -214,7 +214,9 @@ impl<R: Rule> CodingLayer<R> {
             self.told_rtt = mean_rtt;
         }
         self.decoder.on_source(packet.body.seq, &mut self.rebuilt);
-        self.order.arrive(io.now(), packet, &mut self.released);
+        let is_dropped = !self.order.arrive(io.now(), packet, &mut self.released);
+        // TCP counts those that it sees.
+        io.totals().duplicates += u64::from(is_dropped);
         self.hand_up(io, &packet, stamp, up);
     }
 
@@ -373,6 +375,15 @@ mod tests {
             assert_eq!(layer.hole_timeout(), told);
             assert_eq!(arrive(layer, io, &[0], Duration::ZERO), [0, 1]);
             assert_eq!(layer.hole_timeout(), told);
+        });
+    }
+
+    #[test]
+    fn a_second_copy_of_what_waits_counts_as_a_duplicate_and_goes_no_further() {
+        in_order(|layer, io| {
+            assert_eq!(arrive(layer, io, &[2, 2, 1, 0, 1], Duration::ZERO), [0, 1, 2, 1]);
+            // The last went up to TCP, which counts it.
+            assert_eq!(io.totals().duplicates, 1);
         });
     }
 }

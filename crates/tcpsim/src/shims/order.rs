@@ -49,16 +49,16 @@ impl Order {
         Self { delivery, ..Self::default() }
     }
 
-    /// A packet is here, from the network or rebuilt. What may go up now is added to `out`.
-    pub(super) fn arrive(&mut self, now: Instant, packet: Packet<Segment>, out: &mut Vec<Released>) {
+    /// A packet is here, from the network or rebuilt. What may go up now is added to `out`. False if
+    /// another copy of it waits: then it is dropped, and TCP sees one.
+    pub(super) fn arrive(&mut self, now: Instant, packet: Packet<Segment>, out: &mut Vec<Released>) -> bool {
         let seq = packet.body.seq;
         if self.delivery == Delivery::AsItComes || seq < self.next {
             out.push((packet, Duration::ZERO));
         } else if seq > self.next {
-            if let Entry::Vacant(place) = self.held.entry(seq) {
-                place.insert(Held { packet, since: now });
-                self.by_age.insert((now, seq));
-            }
+            let Entry::Vacant(place) = self.held.entry(seq) else { return false };
+            place.insert(Held { packet, since: now });
+            self.by_age.insert((now, seq));
             if self.held.len() > MAX_HELD {
                 self.pass(u32::MAX, now, out);
             }
@@ -67,6 +67,7 @@ impl Order {
             self.next += 1;
             self.pass(seq, now, out);
         }
+        true
     }
 
     /// What waits goes up in order: the numbers up to `last`, and what follows them without a hole.
