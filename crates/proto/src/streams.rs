@@ -530,14 +530,12 @@ impl Streams {
     fn raise_data_limit(&mut self, limit: u64) {
         if self.credit.raise(limit) {
             self.control.remove(&ControlKey::DataBlocked);
-            if self.room.is_ample(self.totals.held) {
-                // Who has nothing under way is told first: one that writes much would take all of the credit,
-                // and again each time that there is some.
-                for id in self.writers.values() {
-                    if self.send.get(id).is_some_and(|half| half.held() == 0) {
-                        self.events.push(StreamEvent::Writable(*id));
-                    }
-                }
+            // Who has nothing under way is told first, and does not wait for the buffer to be half empty: one
+            // that writes much would take all of the credit, and again each time that there is some.
+            let holds_nothing = |id: &StreamId| self.send.get(id).is_some_and(|half| half.held() == 0);
+            let first: Vec<StreamId> = self.writers.values().copied().filter(holds_nothing).collect();
+            for id in first {
+                self.wake_if_room(id);
             }
             self.wake_writers();
         }

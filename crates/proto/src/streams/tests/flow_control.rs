@@ -56,6 +56,25 @@ fn who_has_nothing_under_way_is_first_to_have_credit_of_the_connection() {
     assert_eq!(events(&mut client), [StreamEvent::Writable(request), StreamEvent::Writable(upload)]);
 }
 
+/// Where what has left fills more than half of the send buffer, the next ACK told the upload alone of the credit.
+#[test]
+fn who_has_nothing_under_way_is_first_also_while_the_send_buffer_is_more_than_half_full() {
+    let small = StreamsConfig { send_buffer: 80, ..config() };
+    let (mut client, mut server) = pair(&small, &tiny(50, 1_000));
+    let (upload, request) = (client.open(Dir::Uni).unwrap(), client.open(Dir::Uni).unwrap());
+    assert_eq!(client.write(upload, &[1; 80]), Ok(50));
+    assert_eq!(client.write(upload, &[1; 30]), Err(WriteError::Blocked));
+    assert_eq!(client.write(request, &[2; 4]), Err(WriteError::Blocked));
+    let (payload, sent) = packet(&mut client, 100);
+    receive(&mut server, &payload).unwrap();
+    assert_eq!(read_all(&mut server, upload).0.len(), 50);
+    transfer(&mut server, &mut client);
+    assert_eq!(events(&mut client), [StreamEvent::Writable(request)]);
+    assert_eq!(client.write(request, &[2; 4]), Ok(4));
+    client.on_acked(&sent);
+    assert_eq!(events(&mut client), [StreamEvent::Writable(upload)]);
+}
+
 #[test]
 fn a_reset_gives_back_the_credit_of_what_was_never_sent() {
     let (mut client, mut server) = pair(&config(), &tiny(10, 1_000));
