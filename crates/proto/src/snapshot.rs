@@ -57,8 +57,9 @@ pub struct PathSnapshot {
     pub pacing_wait: Duration,
     /// Whether any packet with data has ever been sent on it.
     pub ever_sent: bool,
-    /// Whether new data may use it. A path that is silent or a backup may not while another works;
-    /// its un-ACKed packets can still be protected.
+    /// Whether new data may use it. A path that is silent, a backup, or held back by the amplification
+    /// limit (RFC 9000 section 8) may not while another works; its un-ACKed packets can still be
+    /// protected.
     pub usable: bool,
     /// Whether it has an un-ACKed packet that is neither a copy nor protected by resending
     /// (FUSO-A3).

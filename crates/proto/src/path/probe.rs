@@ -98,7 +98,7 @@ impl Path {
 
     /// Whether a probe must leave, and the amplification limit lets it.
     pub(crate) fn may_send_probe(&self) -> bool {
-        self.owes_probe() && self.budget_beside_challenges() >= self.datagram_size() as u64
+        self.owes_probe() && self.may_send_datagram()
     }
 
     /// Whether a probe must leave.

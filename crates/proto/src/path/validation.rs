@@ -135,6 +135,11 @@ impl Path {
         self.budget_beside_challenges() >= MIN_USEFUL_SIZE
     }
 
+    /// Whether it leaves room for a full datagram.
+    pub(crate) fn may_send_datagram(&self) -> bool {
+        self.budget_beside_challenges() >= self.datagram_size() as u64
+    }
+
     /// Whether it leaves room for an ACK, however large its numbers are.
     pub(crate) fn may_ack(&self) -> bool {
         self.budget_beside_challenges() >= LARGEST_SHORT_ACK

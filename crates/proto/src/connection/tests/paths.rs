@@ -68,6 +68,42 @@ fn a_peer_whose_acks_wait_for_sixteen_seconds_is_waited_for() {
     assert_eq!(client.neglected(Instant::ORIGIN), None);
 }
 
+/// As at a server whose client has moved the faster path to another port: nothing but what comes from there lets a
+/// full datagram go, and the answer to our challenge may be lost.
+#[test]
+fn data_do_not_wait_for_a_path_that_the_amplification_limit_holds_back() {
+    let (mut client, _) = connected_client();
+    client.handshake.confirm_for_test();
+    allow_data(&mut client);
+    let cid = ConnectionId::new(&[9; 8]).unwrap();
+    client.cids.on_new(PathId(1), 0, 0, cid, crate::wire::ResetToken([9; 16])).unwrap();
+    let local = std::net::SocketAddr::from(([127, 0, 0, 3], 1));
+    let slower = NetworkPath { local, ..client.paths[&PathId::ZERO].network() };
+    let mut path = Path::new(PathId(1), slower, &client.config, Instant::ORIGIN);
+    path.open();
+    path.trust_address();
+    send_data(&mut path, 0);
+    client.paths.insert(PathId(1), path);
+    send_data(client.path_zero(), 0);
+    let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+    for (id, rtt_ms) in [(PathId::ZERO, 20), (PathId(1), 60)] {
+        let mut ack = Vec::new();
+        crate::wire::encode_ack(Some(id), 0, None, core::iter::once(0..=0), 100, &mut ack);
+        receive_at(&mut client, at(rtt_ms), &ack).unwrap();
+    }
+    client.path_zero().distrust_address();
+    // Three times that, less what has left, is just less than a datagram.
+    client.path_zero().earn_budget(767);
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, &[7; 500]).unwrap();
+    let mut out = Vec::new();
+    while let Some(transmit) = client.poll_transmit(at(60), 1, &mut out) {
+        assert_eq!(transmit.path, slower);
+        out.clear();
+    }
+    assert_eq!(client.stats().stream_bytes_sent, 500);
+}
+
 #[test]
 fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     use crate::wire::{Frame, PathCidsBlocked, PathStatus, PathsBlocked, RetireConnectionId};
