@@ -67,9 +67,8 @@ impl Streams {
     /// With the first bytes of a stream that we open, the peer hears of a window that was widened
     /// before.
     fn tell_advance(&mut self, id: StreamId) {
-        if self.is_local(id)
-            && self.recv.get(&id).is_some_and(|half| half.advanced > 0 && half.window.is_untold())
-        {
+        let is_news = |half: &RecvHalf| half.wants_more() && half.advanced > 0 && half.window.is_untold();
+        if self.is_local(id) && self.recv.get(&id).is_some_and(is_news) {
             self.control.insert(ControlKey::MaxStreamData(id));
         }
     }

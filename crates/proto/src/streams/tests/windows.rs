@@ -250,3 +250,16 @@ fn writers_share_the_send_buffer_and_newcomers_find_room() {
         assert!(fill(&mut client) >= 16 << 10);
     }
 }
+
+/// A frame that has become moot is no news, and would be taken for some by whoever asks what leaves next.
+#[test]
+fn a_stream_that_nobody_reads_asks_for_no_window_with_its_first_bytes() {
+    let ours = limits(128 * MIB, 64);
+    let (mut client, _) = pair(&ours, &ours);
+    let id = client.open(Dir::Bi).unwrap();
+    client.stop(id, 0u8.into()).unwrap();
+    let (_, sent) = packet(&mut client, 100);
+    assert_eq!(sent.control, [StreamControl::StopSending(id)]);
+    client.write(id, b"a message").unwrap();
+    assert!(client.has_data() && !client.has_control());
+}
