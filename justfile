@@ -63,6 +63,6 @@ update:
     cargo update --manifest-path fuzz/Cargo.toml
     cargo update --manifest-path python/Cargo.toml
 
-# Before a release: packages, oldest Rust, and what changed for dependents since the last one
+# Before a release: packages, oldest Rust, what changed for dependents since the last one, and h3's own tests
 release-check:
-    .ci/run package msrv semver
+    .ci/run package msrv semver h3

@@ -48,7 +48,7 @@ enum State {
     /// All of its payload is, and begins with a number.
     Numbered { kind: u64, length: u64 },
     /// So many bytes of its payload are.
-    Payload { left: u64 },
+    Payload { kind: u64, left: u64 },
     /// There are no frames any more.
     Raw,
 }
@@ -131,9 +131,13 @@ impl FrameGuard {
                 let Some(&first) = come.first() else { return Ok(Bytes::new()) };
                 let number = u64::from(Number::size(first));
                 let fits = if kind == PUSH_PROMISE { number <= length } else { number == length };
-                if fits { Ok(self.payload(length, come)) } else { Err(Broken::Malformed { kind, length }) }
+                if fits {
+                    Ok(self.payload(kind, length, come))
+                } else {
+                    Err(Broken::Malformed { kind, length })
+                }
             }
-            State::Payload { left } => Ok(self.payload(left, come)),
+            State::Payload { kind, left } => Ok(self.payload(kind, left, come)),
             State::Raw => Ok(std::mem::take(come)),
         }
     }
@@ -150,14 +154,29 @@ impl FrameGuard {
         }
     }
 
-    fn payload(&mut self, left: u64, come: &mut Bytes) -> Bytes {
+    /// The last piece before the end of a stream that [ends](Self::end) within a frame, or whose frame is
+    /// [malformed](Broken::Malformed), so that `h3` finds a frame that is not whole; it may be empty. `None` if
+    /// no piece does that: within DATA.
+    pub(crate) fn unfinished(&self) -> Option<Bytes> {
+        match self.state {
+            State::Payload { kind: DATA, .. } => None,
+            // It has the beginning of one, which a byte more might complete.
+            State::Payload { .. } => Some(Bytes::new()),
+            // The first byte of a number of two.
+            State::Kind | State::Length { .. } | State::Numbered { .. } | State::Raw => {
+                Some(Bytes::from_static(&[0x40]))
+            }
+        }
+    }
+
+    fn payload(&mut self, kind: u64, left: u64, come: &mut Bytes) -> Bytes {
         let taken = usize::try_from(left).map_or(come.len(), |left| left.min(come.len()));
-        self.expect(left - taken as u64);
+        self.expect(kind, left - taken as u64);
         come.split_to(taken)
     }
 
-    fn expect(&mut self, left: u64) {
-        self.state = if left == 0 { State::Kind } else { State::Payload { left } };
+    fn expect(&mut self, kind: u64, left: u64) {
+        self.state = if left == 0 { State::Kind } else { State::Payload { kind, left } };
     }
 
     fn header(&mut self, come: &mut Bytes) -> Result<Bytes, Broken> {
@@ -211,7 +230,7 @@ impl FrameGuard {
                 }
                 self.state = State::Numbered { kind, length };
             }
-            _ => self.expect(length),
+            _ => self.expect(kind, length),
         }
         Ok(())
     }

@@ -25,6 +25,10 @@ const CONTROL: u64 = 0x00;
 /// The types of QPACK's streams (RFC 9204 section 4.2).
 const QPACK: [u64; 2] = [0x02, 0x03];
 
+/// The frame of the only response that `h3` sends by itself, 431 and no other field, as it encodes it. It leaves
+/// it to the transport to end the stream behind it.
+const TOO_LARGE: &[u8] = b"\x01\x08\0\0\x5f\x09\x83\x69\x90\xff";
+
 /// What a receiving side must know besides its stream.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamKind {
@@ -55,18 +59,28 @@ pub struct SendStream<B: Buf> {
     ended: bool,
     /// Something was sent.
     begun: bool,
+    /// All that was sent is the answer that `h3` gives by itself.
+    answered: bool,
     /// What a server says of its response beside `h3`.
     beside: Option<Arc<Beside>>,
 }
 
 impl<B: Buf> SendStream<B> {
     pub(crate) fn new(stream: mendpath::SendStream) -> Self {
-        Self { stream, pending: None, ended: false, begun: false, beside: None }
+        Self { stream, pending: None, ended: false, begun: false, answered: false, beside: None }
     }
 
     /// The stream below.
     pub fn get_ref(&self) -> &mendpath::SendStream {
         &self.stream
+    }
+
+    /// Whether all was sent, if nothing more is.
+    fn is_whole(&self) -> bool {
+        match &self.beside {
+            Some(beside) => self.begun && beside.is_whole(),
+            None => !self.begun || self.answered,
+        }
     }
 
     /// Writes some of `data`, once there is room.
@@ -105,7 +119,12 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
         if fields.as_ref().is_some_and(|fields| !fields.has_body) {
             data.advance(data.remaining());
         }
-        self.pending = Some(fields.map_or_else(Bytes::new, |fields| fields.frame).chain(data));
+        let mut first = fields.map_or_else(Bytes::new, |fields| fields.frame);
+        self.answered = !self.begun && data.remaining() == TOO_LARGE.len() && {
+            first = data.copy_to_bytes(TOO_LARGE.len());
+            first == TOO_LARGE
+        };
+        self.pending = Some(first.chain(data));
         self.begun = true;
         Ok(())
     }
@@ -148,8 +167,7 @@ impl<B: Buf> Drop for SendStream<B> {
         if self.ended {
             return;
         }
-        let whole = self.beside.as_ref().is_some_and(|beside| beside.is_whole());
-        if !(whole && self.begun && self.pending.is_none() && self.stream.finish().is_ok()) {
+        if !(self.is_whole() && self.pending.is_none() && self.stream.finish().is_ok()) {
             let _ = self.stream.reset(VarInt::saturating(Code::H3_REQUEST_CANCELLED.value()));
         }
     }
@@ -215,6 +233,8 @@ enum Guard {
     Qpack,
     /// Nobody knows what.
     None,
+    /// A frame is broken, and `h3` is shown one that ends too early: nothing more.
+    Broken,
 }
 
 impl RecvStream {
@@ -258,7 +278,7 @@ impl RecvStream {
                 first.push(&piece, &self.kind.shared.limit);
                 Ok(piece)
             }
-            Guard::Qpack | Guard::None => Ok(std::mem::take(&mut self.come)),
+            Guard::Qpack | Guard::None | Guard::Broken => Ok(std::mem::take(&mut self.come)),
         }
     }
 
@@ -279,23 +299,32 @@ impl RecvStream {
         match &self.guard {
             Guard::Frames(guard) | Guard::Control(guard, _) => guard.end(),
             // Also within its type (RFC 9114 section 6.2).
-            Guard::Unknown(_) | Guard::Qpack | Guard::None => Ok(()),
+            Guard::Unknown(_) | Guard::Qpack | Guard::None | Guard::Broken => Ok(()),
         }
     }
 
-    /// What `h3` is told instead of what is broken. The stream of a frame that is too long is stopped.
-    /// Otherwise the connection is closed (RFC 9114 section 7.1), here and not by `h3`, which would take
-    /// the error of a stream for a reset by the peer and close nothing.
-    fn fail(&mut self, broken: Broken) -> StreamErrorIncoming {
+    /// What `h3` is shown instead of what is broken. The stream of a frame that is too long is stopped.
+    /// Otherwise the connection must be closed with H3_FRAME_ERROR (RFC 9114 section 7.1), which `h3` does if
+    /// it sees the stream end within a frame. Within one of DATA it does not: then it is done here, since `h3`
+    /// would take the error of a stream for a reset by the peer and close nothing.
+    fn fail(&mut self, broken: Broken) -> Result<Option<Bytes>, StreamErrorIncoming> {
         self.come = Bytes::new();
         if matches!(broken, Broken::TooLong { .. }) {
             self.stop(Code::H3_EXCESSIVE_LOAD.value());
-            return StreamErrorIncoming::Unknown(Box::new(broken));
+            return Err(StreamErrorIncoming::Unknown(Box::new(broken)));
         }
         self.ended = true;
-        let code = VarInt::saturating(Code::H3_FRAME_ERROR.value());
-        self.kind.shared.connection.close(code, broken.to_string().as_bytes());
-        error::lost(ConnectionError::LocallyClosed)
+        let unfinished = match &self.guard {
+            Guard::Frames(guard) | Guard::Control(guard, _) => guard.unfinished(),
+            Guard::Unknown(_) | Guard::Qpack | Guard::None | Guard::Broken => None,
+        };
+        self.guard = Guard::Broken;
+        let Some(piece) = unfinished else {
+            let code = VarInt::saturating(Code::H3_FRAME_ERROR.value());
+            self.kind.shared.connection.close(code, broken.to_string().as_bytes());
+            return Err(error::lost(ConnectionError::LocallyClosed));
+        };
+        Ok(Some(piece).filter(|piece| !piece.is_empty()))
     }
 
     fn stop(&mut self, code: u64) {
@@ -311,19 +340,24 @@ impl quic::RecvStream for RecvStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         loop {
             while !self.come.is_empty() {
-                let piece = self.next_piece().map_err(|broken| self.fail(broken))?;
+                let piece = match self.next_piece() {
+                    Ok(piece) => piece,
+                    Err(broken) => return Poll::Ready(self.fail(broken)),
+                };
                 self.hand_over_qpack(cx);
                 if !piece.is_empty() {
                     return Poll::Ready(Ok(Some(piece)));
                 }
+            }
+            if matches!(self.guard, Guard::Broken) {
+                return Poll::Ready(Ok(None));
             }
             let Some(stream) = &mut self.stream else { return Poll::Pending };
             let chunk = ready!(stream.poll_read_chunk(cx, usize::MAX));
             let chunk = chunk.inspect_err(|_| self.ended = true).map_err(error::read)?;
             let Some(chunk) = chunk else {
                 self.ended = true;
-                self.check_end().map_err(|broken| self.fail(broken))?;
-                return Poll::Ready(Ok(None));
+                return Poll::Ready(self.check_end().map_or_else(|broken| self.fail(broken), |()| Ok(None)));
             };
             self.come = chunk.bytes;
         }

@@ -7,5 +7,6 @@ mod common;
 mod datagrams;
 mod fields;
 mod hostile;
+mod plain;
 mod requests;
 mod service;
