@@ -7,7 +7,7 @@ use figures::Sheet;
 use super::{
     Report, Row, SCHEMA,
     html::{chart, names},
-    table::{LEGEND, cells, groups, headings},
+    table::{LEGEND, cells, groups, headings, how_many},
 };
 
 /// The report as it is committed: JSON with a line for each row.
@@ -40,7 +40,8 @@ pub fn published(report: &Report) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for (index, rows) in groups(&report.rows).enumerate() {
         let first = &rows[0];
-        let _ = writeln!(page, "\n## {}: {}\n", escape(&first.network), escape(&first.measure));
+        let (network, measure) = (escape(&first.network), escape(&first.measure));
+        let _ = writeln!(page, "\n## {network}: {measure}{}\n", how_many(rows));
         for (path, text) in first.path_texts.iter().enumerate() {
             let _ = writeln!(page, "- path {path}: `{text}`");
         }
@@ -173,6 +174,7 @@ mod tests {
             "| fetches, calls or loads per contender | 100 |",
             "| programs | mendpath: mendpath 0.1.0 |",
             "| processor time of others meanwhile | 3.4 % |",
+            "\n## loss 2%: 60.0 kB (100 of each contender)\n",
             "](01.svg)",
             "quinn: there is no such program",
         ] {

@@ -12,7 +12,7 @@ pub fn table(report: &Report) -> String {
     let mut out = format!("{}\n", report.title);
     for rows in groups(&report.rows) {
         let first = &rows[0];
-        let _ = write!(out, "\n{}: {}\n", first.network, first.measure);
+        let _ = write!(out, "\n{}: {}{}\n", first.network, first.measure, how_many(rows));
         for (index, path) in first.path_texts.iter().enumerate() {
             let _ = writeln!(out, "  path {index}: {path}");
         }
@@ -44,6 +44,17 @@ pub(super) fn groups(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
     rows.chunk_by(|a, b| {
         (&a.network, &a.measure, a.kind, &a.path_texts) == (&b.network, &b.measure, b.kind, &b.path_texts)
     })
+}
+
+/// How many each contender made, as the end of a heading: without it nobody knows what a percentile or a
+/// mean is of. Contenders that made none have a reason in their row, and are not among them.
+pub(super) fn how_many(rows: &[Row]) -> String {
+    let made = || rows.iter().map(|row| row.count).filter(|&count| count > 0);
+    match (made().min(), made().max()) {
+        (Some(least), Some(most)) if least == most => format!(" ({most} of each contender)"),
+        (Some(least), Some(most)) => format!(" ({least} to {most} of each contender)"),
+        _ => String::new(),
+    }
 }
 
 /// The columns of a kind; the first is the contender.
@@ -209,6 +220,18 @@ mod tests {
             assert!(text.contains(word), "{word}\n{text}");
         }
         assert!(example().rows.iter().all(|row| cells(row).len() == headings(row).len()));
+    }
+
+    #[test]
+    fn a_heading_says_how_many_each_contender_made() {
+        let mut rows = example().rows[..2].to_vec();
+        assert_eq!(how_many(&rows), " (100 of each contender)");
+        rows[1].count = 30;
+        assert_eq!(how_many(&rows), " (30 to 100 of each contender)");
+        rows[1].count = 0;
+        assert_eq!(how_many(&rows), " (100 of each contender)", "who made none is not among them");
+        assert_eq!(how_many(&[]), "");
+        assert!(table(&example()).contains("loss 2%: 60.0 kB (100 of each contender)\n"));
     }
 
     /// What went on beside fetches is part of what programs did and links carried.
