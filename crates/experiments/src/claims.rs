@@ -188,7 +188,12 @@ impl Value {
             let found = format!("{}, {}, {:?}: {}", self.plan, self.scheme, self.at, self.metric);
             return Err(PlanError::value("claim.value", found, "something that the committed summary has"));
         }
-        Ok(format!("{} {}", self.label, self.number(&shown)))
+        Ok(self.labelled(&self.number(&shown)))
+    }
+
+    /// With its label before it; one of a list, which has none, stands alone.
+    fn labelled(&self, number: &str) -> String {
+        format!("{} {number}", self.label).trim_start().to_owned()
     }
 
     /// What is shown of a cell; `None` if the summary has not got it.
@@ -313,6 +318,13 @@ mod tests {
         let other = Cell { mean: 3.0, ..cell(0.5) };
         let both = [cell(0.5), other].map(|cell| range.shown(&cell).unwrap());
         assert_eq!(range.number(&both), "3.00 to 9.00 ms [2.00, 10.0]");
+    }
+
+    #[test]
+    fn a_value_of_a_list_has_no_label_and_no_room_for_one() {
+        let labelled = value(Show::Value, "fct_p99_ms");
+        assert_eq!(labelled.labelled("9.00 ms"), "x 9.00 ms");
+        assert_eq!(Value { label: String::new(), ..labelled }.labelled("9.00 ms"), "9.00 ms");
     }
 
     #[test]
