@@ -14,7 +14,8 @@ use crate::{
     crypto::{Level, NewKeys, TlsSession},
     keys::{KeyPhase, OneRttKeys},
     policy::{Built, RecoveryAction, RecoveryKind, RecoveryPolicy, Scheme, UnackedView},
-    wire::{CodeScheme, RepairHeader, Runs, TransportParameters},
+    streams::Read,
+    wire::{CodeScheme, Dir, RepairHeader, Runs, TransportParameters},
 };
 use receive::FrameContext;
 
@@ -267,7 +268,7 @@ fn encoded(frame: crate::wire::Frame<'_>) -> Vec<u8> {
 
 #[test]
 fn resets_that_promise_something_need_a_side_that_takes_them() {
-    use crate::wire::{Dir, Frame, ResetStreamAt, Side, StreamId};
+    use crate::wire::{Frame, ResetStreamAt, Side, StreamId};
     let id = StreamId::new(Side::Server, Dir::Uni, 0);
     let frame =
         Frame::ResetStreamAt(ResetStreamAt { id, error_code: 7u8.into(), final_size: 4, reliable_size: 2 });
