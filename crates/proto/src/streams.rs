@@ -28,6 +28,7 @@
 
 mod application;
 mod assembler;
+mod config;
 mod error;
 mod event;
 mod feedback;
@@ -44,11 +45,13 @@ mod send_buffer;
 mod sent;
 #[cfg(test)]
 mod tests;
+mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Duration, Instant};
 
+pub use config::{ReceiveLimits, StreamsConfig};
 pub use error::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveEnd, WriteError};
 pub use event::StreamEvent;
 #[cfg(test)]
@@ -56,7 +59,7 @@ use sent::StreamControl;
 pub use sent::{SentStreamFrames, StreamRange};
 
 use crate::spare_room::SpareRoom as _;
-use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters, VarInt};
+use crate::wire::{Dir, Side, StreamId, TransportParameters};
 use event::EventQueue;
 use flow::{Credit, Window};
 use memory::Memory;
@@ -73,86 +76,6 @@ use send::{SendHalf, SendTally};
 /// trip, gets there.
 pub const MAX_GAPS: usize = 65_536;
 
-/// Most streams of a kind that a peer may have open, whatever the configuration says: opening the
-/// last one creates all before it, so that one frame must not cost unbounded memory.
-const MAX_CONCURRENT: u64 = 65_536;
-
-/// Limits of one connection. All are in bytes or counts, and all may be as small as 0 (which
-/// forbids the thing).
-#[derive(Clone, Debug)]
-pub struct StreamsConfig {
-    /// Bytes the peer may send ahead of what the application has read, over all streams:
-    /// initial_max_data, and the bound on receive memory.
-    pub receive_window: u64,
-    /// The most that this may become for a single stream, however fast it is read.
-    pub stream_receive_window: u64,
-    /// What it is for a stream from the start, read or not: initial_max_stream_data_*.
-    pub initial_stream_window: u64,
-    /// Bytes written and not yet acknowledged that are kept, over all streams.
-    pub send_buffer: u64,
-    /// Bidirectional streams the peer may have open at once: initial_max_streams_bidi. At most
-    /// 65,536 count.
-    pub max_concurrent_bidi: u64,
-    /// Unidirectional streams the peer may have open at once: initial_max_streams_uni. At most
-    /// 65,536 count.
-    pub max_concurrent_uni: u64,
-}
-
-impl Default for StreamsConfig {
-    /// Windows for 100 Mbit/s at 500 ms round trip on the connection and 200 ms on one stream, and
-    /// 128 streams.
-    fn default() -> Self {
-        Self {
-            receive_window: 6 << 20,
-            stream_receive_window: 5 << 19,
-            initial_stream_window: 5 << 19,
-            send_buffer: 6 << 20,
-            max_concurrent_bidi: 128,
-            max_concurrent_uni: 128,
-        }
-    }
-}
-
-/// What the peer may send us or open, as it can be raised while the connection lives. Units as in
-/// `StreamsConfig`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReceiveLimits {
-    /// Bytes ahead of what the application has read, over all streams.
-    pub receive_window: u64,
-    /// The most that this may become for a single stream.
-    pub stream_receive_window: u64,
-    /// Bidirectional streams the peer may have open at once; at most 65,536 count.
-    pub max_concurrent_bidi: u64,
-    /// Unidirectional streams the peer may have open at once; at most 65,536 count.
-    pub max_concurrent_uni: u64,
-}
-
-impl StreamsConfig {
-    fn max_concurrent(&self, dir: Dir) -> u64 {
-        let configured = match dir {
-            Dir::Bi => self.max_concurrent_bidi,
-            Dir::Uni => self.max_concurrent_uni,
-        };
-        configured.min(MAX_CONCURRENT)
-    }
-
-    /// What a stream may receive from the start.
-    pub fn first_window(&self) -> u64 {
-        self.initial_stream_window.min(self.stream_receive_window).min(MAX_VARINT)
-    }
-
-    /// Writes these limits into the transport parameters that are sent to the peer.
-    pub fn apply(&self, parameters: &mut TransportParameters) {
-        parameters.initial_max_data = VarInt::saturating(self.receive_window);
-        let stream = VarInt::saturating(self.first_window());
-        parameters.initial_max_stream_data_bidi_local = stream;
-        parameters.initial_max_stream_data_bidi_remote = stream;
-        parameters.initial_max_stream_data_uni = stream;
-        parameters.initial_max_streams_bidi = VarInt::saturating(self.max_concurrent(Dir::Bi));
-        parameters.initial_max_streams_uni = VarInt::saturating(self.max_concurrent(Dir::Uni));
-    }
-}
-
 /// What is known of the network, over all paths that are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
@@ -163,9 +86,6 @@ pub struct Network {
     /// Bytes that must be at hand so that the paths never wait for the application.
     pub need: u64,
 }
-
-/// Waiting writers that are asked for each acknowledged packet whether there is room for them now.
-const WRITERS_ASKED: usize = 4;
 
 /// What the streams of a connection hold at the moment, and its high-water marks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -618,76 +538,5 @@ impl Streams {
         }
         self.recount(&mut half);
         self.recv.insert(id, half);
-    }
-
-    /// Lets a blocked write wait for the connection's credit or for room in the send buffer.
-    fn add_writer(&mut self, id: StreamId) {
-        if let Some(half) = self.send.get_mut(&id)
-            && half.writer.is_none()
-        {
-            half.writer = Some(self.next_writer);
-            self.writers.insert(self.next_writer, id);
-            self.next_writer += 1;
-        }
-    }
-
-    /// Whether an application waits to write because the send buffer is full, not because the peer
-    /// allows no more.
-    pub fn has_writer_without_room(&self) -> bool {
-        !self.writers.is_empty() && self.credit.available() > 0
-    }
-
-    /// Tells waiting writers to go on, once there is credit and the send buffer is half empty.
-    fn wake_writers(&mut self) {
-        if self.credit.available() == 0 || !self.room.is_ample(self.totals.held) {
-            return;
-        }
-        for id in std::mem::take(&mut self.writers).into_values() {
-            if let Some(half) = self.send.get_mut(&id) {
-                half.writer = None;
-                self.events.push(StreamEvent::Writable(id));
-            }
-        }
-    }
-
-    /// Tells the writers of streams that were acknowledged, and of a few others, to go on if there
-    /// is room for them. While the send buffer is more than half full, those that wait hold some of
-    /// it themselves, or see it pass the half.
-    fn wake_acknowledged(&mut self, acknowledged: &SentStreamFrames) {
-        self.wake_writers();
-        if self.writers.is_empty() || self.credit.available() == 0 {
-            return;
-        }
-        for range in &acknowledged.ranges {
-            self.wake_if_room(range.id);
-        }
-        for _ in 0..WRITERS_ASKED.min(self.writers.len()) {
-            let Some((_, &id)) = self.writers.first_key_value() else { break };
-            if !self.wake_if_room(id) {
-                self.requeue_writer(id);
-            }
-        }
-    }
-
-    /// Returns whether there was room.
-    fn wake_if_room(&mut self, id: StreamId) -> bool {
-        let held = self.totals.held;
-        let Some(half) = self.send.get_mut(&id) else { return false };
-        let Some(number) = half.writer else { return false };
-        if !self.room.is_worth_waking(held, half.held()) {
-            return false;
-        }
-        half.writer = None;
-        self.writers.remove(&number);
-        self.events.push(StreamEvent::Writable(id));
-        true
-    }
-
-    /// Lets a writer wait behind the others.
-    fn requeue_writer(&mut self, id: StreamId) {
-        if let Some(number) = self.send.get_mut(&id).and_then(|half| half.writer.take()) {
-            self.writers.remove(&number);
-        }
-        self.add_writer(id);
     }
 }

@@ -1,7 +1,7 @@
 //! Resets that still deliver the beginning (draft-ietf-quic-reliable-stream-reset).
 
 use super::*;
-use crate::wire::TransportErrorCode as Code;
+use crate::wire::{TransportErrorCode as Code, VarInt};
 
 const CODE: VarInt = VarInt::from_u32(9);
 const RESET: Result<Read, ReadError> = Err(ReadError::Reset(CODE));

@@ -1,7 +1,7 @@
 //! What a peer must not do, and what its frames mean (RFC 9000 sections 2 to 4 and 19).
 
 use super::*;
-use crate::wire::TransportErrorCode as Code;
+use crate::wire::{MAX_VARINT, TransportErrorCode as Code};
 
 fn code<T: std::fmt::Debug>(result: Result<T, TransportError>) -> Code {
     result.expect_err("the peer broke a rule").code
