@@ -10,6 +10,7 @@
 //! | `receive`    | from datagrams to frames to subsystems                                    |
 //! | `acks`       | what becomes of packets: whom an ACK or a loss concerns                    |
 //! | `transmit`   | which packet is next                                                      |
+//! | `path_bound` | what must leave on a certain path: validation, probes                     |
 //! | `packet`     | how a packet is built, sealed and recorded                                |
 //! | `repair`     | what recovery sends and receives: copies, symbols, blocks                 |
 //! | `observe`    | what an observer is told, for traces                                      |
@@ -45,6 +46,7 @@ mod neglect;
 mod network;
 mod observe;
 mod packet;
+mod path_bound;
 mod receive;
 pub(crate) mod repair;
 mod rest;
