@@ -106,19 +106,8 @@ impl Connection {
                 kind => kind.packet_kind(),
             };
             let (packet, tail) = rest.split_at_mut(len);
-            match kind {
-                Some(PacketKind::Initial) => {
-                    self.on_long_packet(now, Level::Initial, arrived, packet, number_at, scid);
-                }
-                Some(PacketKind::Handshake) => {
-                    self.on_long_packet(now, Level::Handshake, arrived, packet, number_at, scid);
-                }
-                Some(PacketKind::OneRtt) => match self.cids.path_of(&dcid) {
-                    Some(path) => self.on_short_packet(now, path, arrived, packet, number_at),
-                    None => self.stats.malformed_packets += 1,
-                },
-                Some(PacketKind::ZeroRtt) => self.on_zero_rtt_packet(now, arrived, packet, number_at),
-                None => {}
+            if let Some(kind) = kind {
+                self.on_packet(now, kind, arrived, packet, number_at, scid);
             }
             if self.stats.packets_received != read_before {
                 arrived.size = 0;
@@ -127,6 +116,31 @@ impl Connection {
         }
         if self.stats.packets_received == read_before {
             self.on_unreadable_datagram(now, arrived, end);
+        }
+    }
+
+    /// Hands a packet to what reads its kind; only long headers say `scid`.
+    fn on_packet(
+        &mut self,
+        now: Instant,
+        kind: PacketKind,
+        arrived: Arrived,
+        packet: &mut [u8],
+        number_at: usize,
+        scid: ConnectionId,
+    ) {
+        match kind {
+            PacketKind::Initial => {
+                self.on_long_packet(now, Level::Initial, arrived, packet, number_at, scid);
+            }
+            PacketKind::Handshake => {
+                self.on_long_packet(now, Level::Handshake, arrived, packet, number_at, scid);
+            }
+            PacketKind::OneRtt => match self.cids.path_of(&arrived.dcid) {
+                Some(path) => self.on_short_packet(now, path, arrived, packet, number_at),
+                None => self.stats.malformed_packets += 1,
+            },
+            PacketKind::ZeroRtt => self.on_zero_rtt_packet(now, arrived, packet, number_at),
         }
     }
 
