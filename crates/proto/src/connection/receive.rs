@@ -169,13 +169,7 @@ impl Connection {
         number_at: usize,
         scid: ConnectionId,
     ) {
-        // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
-        if self.paths.of_handshake().is_none_or(|p| p.network().remote != arrived.network.remote) {
-            return;
-        }
-        // Clients fill the datagrams of their Initials (RFC 9000 section 14.1).
-        let is_short = arrived.datagram < MIN_INITIAL_SIZE as u64;
-        if is_short && level == Level::Initial && self.side == Side::Server {
+        if !self.is_worth_opening(level, &arrived) {
             return;
         }
         let Some(space) = self.handshake.space(level) else { return };
@@ -220,6 +214,18 @@ impl Connection {
             }
             Err(error) => self.fail(now, error),
         }
+    }
+
+    /// Whether an Initial or Handshake packet comes from where it may, in a datagram of the size that
+    /// it must have.
+    fn is_worth_opening(&self, level: Level, arrived: &Arrived) -> bool {
+        // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
+        if self.paths.of_handshake().is_none_or(|p| p.network().remote != arrived.network.remote) {
+            return false;
+        }
+        // Clients fill the datagrams of their Initials (RFC 9000 section 14.1).
+        let must_be_full = level == Level::Initial && self.side == Side::Server;
+        !must_be_full || arrived.datagram >= MIN_INITIAL_SIZE as u64
     }
 
     /// A 1-RTT packet for `path`.
