@@ -55,6 +55,17 @@ impl FrameContext {
     }
 }
 
+/// A 1-RTT packet without its protection.
+struct Opened<'a> {
+    number: u64,
+    /// One more than the largest number that had come.
+    expected: u64,
+    arrival: Arrival,
+    phase: KeyPhase,
+    reserved_bits_are_zero: bool,
+    payload: &'a [u8],
+}
+
 /// What a packet turned out to hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contents {
@@ -240,23 +251,8 @@ impl Connection {
         if !self.handshake.is_complete() {
             return;
         }
-        let Some(one_rtt) = &mut self.handshake.one_rtt else { return };
-        let Some(field) = crypto::unprotect(one_rtt.remote_header(), packet, number_at) else { return };
-        let path = self.paths.get(&id);
-        let received = path.map(|p| p.received());
-        let expected = received.and_then(|r| r.largest()).map_or(0, |n| n + 1);
-        let number = expand_packet_number(field.truncated, field.len, expected);
-        let arrival = received.map_or(Arrival::New, |r| r.classify(number));
-        let newest = number >= expected;
-        if arrival == Arrival::Duplicate {
-            return;
-        }
-        let bounds = path.map(|p| *p.phase()).unwrap_or_default();
-        let phase = one_rtt.phase_of(field.key_phase, number, &bounds);
-        let (header, payload) = packet.split_at_mut(number_at + field.len);
-        let Some(payload) = crypto::open(one_rtt.remote(phase), id, number, header, payload) else {
-            return self.on_failed_decryption(now);
-        };
+        let Some(opened) = self.open_short_packet(now, id, packet, number_at) else { return };
+        let Opened { number, expected, payload, .. } = opened;
         if self.state.is_closed() {
             if Frames::new(payload).any(|f| matches!(f, Ok(Frame::ConnectionClose(_)))) {
                 self.state = State::Draining { until: now };
@@ -266,6 +262,7 @@ impl Connection {
         if !self.paths.contains_key(&id) && !self.accept_path(now, id, arrived.network) {
             return;
         }
+        let newest = number >= expected;
         let located = self.locate(now, id, &arrived, newest, payload);
         if located == Located::Refused {
             return;
@@ -273,22 +270,8 @@ impl Connection {
         self.on_authenticated(now, id, arrived, located);
         self.on_first_one_rtt();
         self.repair.decoder.on_bytes((number_at + payload.len()) as u64);
-        let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
-            self.on_key_phase(now, id, number, phase)?;
-            // A rebuilt packet has been dealt with; its number alone is news.
-            if arrival == Arrival::AlreadyRebuilt {
-                return Ok(Contents { ack_eliciting: true, ..Contents::default() });
-            }
-            let elsewhere = (located == Located::Elsewhere).then_some(arrived.network);
-            let context = FrameContext { phase, elsewhere, ..FrameContext::new(Level::OneRtt, id) };
-            self.observe_received(now, &context, number, payload);
-            let contents = self.on_payload(now, context, payload)?;
-            if contents.worth_rebuilding {
-                self.on_source_packet(now, id, number, payload)?;
-            }
-            Ok(contents)
-        });
-        match result {
+        let elsewhere = (located == Located::Elsewhere).then_some(arrived.network);
+        match self.on_opened(now, id, &opened, elsewhere) {
             Ok(Contents { ack_eliciting, stream_data, .. }) => {
                 self.note_arrival(now, number, expected, arrived.size, stream_data);
                 if let Some(path) = self.paths.get_mut(&id) {
@@ -298,6 +281,59 @@ impl Connection {
             }
             Err(error) => self.fail(now, error),
         }
+    }
+
+    /// Removes the protection of a 1-RTT packet; `None` if that fails, or the packet came before.
+    fn open_short_packet<'a>(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        packet: &'a mut [u8],
+        number_at: usize,
+    ) -> Option<Opened<'a>> {
+        let one_rtt = self.handshake.one_rtt.as_mut()?;
+        let field = crypto::unprotect(one_rtt.remote_header(), packet, number_at)?;
+        let path = self.paths.get(&id);
+        let received = path.map(|p| p.received());
+        let expected = received.and_then(|r| r.largest()).map_or(0, |n| n + 1);
+        let number = expand_packet_number(field.truncated, field.len, expected);
+        let arrival = received.map_or(Arrival::New, |r| r.classify(number));
+        if arrival == Arrival::Duplicate {
+            return None;
+        }
+        let bounds = path.map(|p| *p.phase()).unwrap_or_default();
+        let phase = one_rtt.phase_of(field.key_phase, number, &bounds);
+        let (header, payload) = packet.split_at_mut(number_at + field.len);
+        let Some(payload) = crypto::open(one_rtt.remote(phase), id, number, header, payload) else {
+            self.on_failed_decryption(now);
+            return None;
+        };
+        let reserved_bits_are_zero = field.reserved_bits_are_zero;
+        Some(Opened { number, expected, arrival, phase, reserved_bits_are_zero, payload })
+    }
+
+    /// Deals with what a 1-RTT packet holds, which came from `elsewhere` or from where its path runs.
+    fn on_opened(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        opened: &Opened<'_>,
+        elsewhere: Option<NetworkPath>,
+    ) -> Result<Contents, TransportError> {
+        let &Opened { number, arrival, phase, payload, .. } = opened;
+        self.check_reserved_bits(opened.reserved_bits_are_zero)?;
+        self.on_key_phase(now, id, number, phase)?;
+        // A rebuilt packet has been dealt with; its number alone is news.
+        if arrival == Arrival::AlreadyRebuilt {
+            return Ok(Contents { ack_eliciting: true, ..Contents::default() });
+        }
+        let context = FrameContext { phase, elsewhere, ..FrameContext::new(Level::OneRtt, id) };
+        self.observe_received(now, &context, number, payload);
+        let contents = self.on_payload(now, context, payload)?;
+        if contents.worth_rebuilding {
+            self.on_source_packet(now, id, number, payload)?;
+        }
+        Ok(contents)
     }
 
     /// Counts a packet that has been authenticated.
