@@ -7,7 +7,8 @@
 //! | `key_update` | when 1-RTT keys follow each other (RFC 9001 section 6)                    |
 //! | `retry`      | Retry, Version Negotiation and address validation tokens                  |
 //! | `application` | what the application writes and reads: streams, datagrams                 |
-//! | `receive`    | from datagrams to frames to subsystems                                    |
+//! | `receive`    | from datagrams to packets                                                 |
+//! | `frames`     | from packets to frames to subsystems                                      |
 //! | `acks`       | what becomes of packets: whom an ACK or a loss concerns                    |
 //! | `transmit`   | which packet is next                                                      |
 //! | `path_bound` | what must leave on a certain path: validation, probes                     |
@@ -35,6 +36,7 @@ mod counters;
 mod declared;
 mod early;
 mod event;
+mod frames;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
 mod handshake;

@@ -7,7 +7,7 @@
 use recovery::PacketNumber;
 use units::{Duration, Instant};
 
-use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
+use super::{Connection, Event, PathEvent, frames::FrameContext, packet::PacketBuilder};
 use crate::{
     crypto::Level,
     path::{

@@ -10,7 +10,7 @@ use units::Instant;
 use super::{
     Connection, Event,
     declared::Declared,
-    receive::{Contents, FrameContext},
+    frames::{Contents, FrameContext},
 };
 use crate::{
     PacketPurpose, Transmit,

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use units::Instant;
 
 use super::{
-    Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind,
-    handshake::initial_max_path_id, receive::FrameContext,
+    Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind, frames::FrameContext,
+    handshake::initial_max_path_id,
 };
 use crate::{
     NetworkPath, PathLimits, PathStatus,

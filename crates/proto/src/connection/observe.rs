@@ -2,7 +2,7 @@
 
 use units::Instant;
 
-use super::{Connection, packet::PacketBuilder, receive::FrameContext};
+use super::{Connection, frames::FrameContext, packet::PacketBuilder};
 use crate::{
     PacketPurpose,
     crypto::Level,

@@ -17,7 +17,7 @@ use crate::{
     streams::Read,
     wire::{CodeScheme, Dir, RepairHeader, Runs, TransportParameters},
 };
-use receive::FrameContext;
+use frames::FrameContext;
 
 /// A client that believes it has a peer that codes.
 pub(super) fn client() -> Connection {

@@ -4,7 +4,7 @@
 use units::Instant;
 
 use crate::{
-    connection::{Connection, receive::FrameContext},
+    connection::{Connection, frames::FrameContext},
     crypto::Level,
     path::sent::{Content, ControlFrame},
     wire::{PathId, Recovered, TransportError, TransportErrorCode},
