@@ -10,7 +10,7 @@ use crate::{
     path::sent::ControlFrame,
     wire::{
         DatagramHeader, Frame, Frames, NewConnectionId, PathId, RangeLimits, RetireConnectionId, Side,
-        TransportError, TransportErrorCode,
+        Stream, TransportError, TransportErrorCode,
     },
 };
 
@@ -97,33 +97,18 @@ impl Connection {
         frame: Frame<'_>,
     ) -> Result<(), TransportError> {
         self.check_negotiated(&frame)?;
+        if context.rebuilt && is_void_if_rebuilt(&frame) {
+            return Ok(());
+        }
         match frame {
             Frame::Padding { .. } | Frame::Ping => Ok(()),
             Frame::NewToken(f) => self.on_new_token(f.token),
-            // ACKs and challenges of a rebuilt packet are old news about a path it did not travel.
-            // Repair symbols are never source symbols, so one inside a rebuilt packet is an attempt
-            // to make us recurse.
-            Frame::Ack(_)
-            | Frame::PathChallenge(_)
-            | Frame::PathResponse(_)
-            | Frame::Repair(_)
-            | Frame::Combination(_)
-                if context.rebuilt =>
-            {
-                Ok(())
-            }
             Frame::Ack(ack) => {
                 let delay = ack.delay.saturating_mul(1_000 << self.peer.ack_delay_exponent.min(20));
                 self.on_ack(now, context, &ack, units::Duration::from_nanos(delay))
             }
             Frame::Crypto(crypto) => self.on_crypto(now, context.level, crypto.offset, crypto.data),
-            Frame::Stream(s) => {
-                if context.level == Level::ZeroRtt {
-                    self.note_early_stream(s.id);
-                }
-                self.streams.on_stream(s.id, s.offset, s.data, s.fin)?;
-                self.check_gaps_of_stranger()
-            }
+            Frame::Stream(stream) => self.on_stream(context.level, &stream),
             Frame::ResetStream(f) => self.streams.on_reset_stream(f.id, f.error_code, f.final_size),
             Frame::ResetStreamAt(f) => {
                 self.streams.on_reset_stream_at(f.id, f.error_code, f.final_size, f.reliable_size)
@@ -160,6 +145,14 @@ impl Connection {
             Frame::Recovered(recovered) => self.on_recovered(now, &recovered),
             Frame::Combination(combination) => self.on_combination(now, &combination),
         }
+    }
+
+    fn on_stream(&mut self, level: Level, stream: &Stream<'_>) -> Result<(), TransportError> {
+        if level == Level::ZeroRtt {
+            self.note_early_stream(stream.id);
+        }
+        self.streams.on_stream(stream.id, stream.offset, stream.data, stream.fin)?;
+        self.check_gaps_of_stranger()
     }
 
     /// A frame of an extension that was not negotiated is an unknown frame.
@@ -285,6 +278,20 @@ impl Connection {
     pub(super) fn encode_ack_delay(delay: units::Duration) -> u64 {
         delay.as_micros() >> ACK_DELAY_EXPONENT
     }
+}
+
+/// Whether a frame says nothing in a packet that was rebuilt. Its ACKs and challenges are old news about
+/// a path it did not travel. Repair symbols are never source symbols, so one inside it is an attempt
+/// to make us recurse.
+fn is_void_if_rebuilt(frame: &Frame<'_>) -> bool {
+    matches!(
+        frame,
+        Frame::Ack(_)
+            | Frame::PathChallenge(_)
+            | Frame::PathResponse(_)
+            | Frame::Repair(_)
+            | Frame::Combination(_)
+    )
 }
 
 /// Whether a frame only asks whether somebody is there, or answers that.
