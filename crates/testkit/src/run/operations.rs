@@ -67,20 +67,10 @@ impl Run<'_> {
                 });
             }
             Operation::OpenPath(path) => self.open_path(path, attempt),
-            Operation::ClosePath { side, path } => {
-                if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
-                    // The last path stays: that is an answer, too.
-                    let _ = self.world.with(id, |c, now| c.close_path(now, path, 5u8.into()));
-                    // Known before the other side hears of it, which may be the next thing that
-                    // happens.
-                    self.events_of(side)?;
-                }
-            }
+            Operation::ClosePath { side, path } => return self.close_path(side, path),
             Operation::Backup { side, path, backup } => {
-                if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
-                    let status = if backup { PathStatus::Backup } else { PathStatus::Available };
-                    let _ = self.world.with(id, |c, _| c.set_path_status(path, status));
-                }
+                let status = if backup { PathStatus::Backup } else { PathStatus::Available };
+                self.set_path_status(side, path, status);
             }
             Operation::Cut { path, way, kind } => self.change(path, way, |link, now| link.cut(now, kind)),
             Operation::Restore { path, way } => self.change(path, way, |link, now| link.restore(now)),
@@ -94,44 +84,21 @@ impl Run<'_> {
                 self.change(path, Way::Both, |link, now| link.set_loss(now, loss.clone()));
             }
             Operation::Mtu(path, mtu) => {
-                if let Some(network) = self.networks.get(path) {
-                    self.world.set_mtu(network.local, network.remote, mtu);
-                }
+                self.change_way(path, |world, way| world.set_mtu(way.local, way.remote, mtu));
             }
             Operation::Ecn(path, treatment) => {
-                if let Some(network) = self.networks.get(path) {
-                    self.world.set_ecn_treatment(network.local, network.remote, treatment);
-                }
+                self.change_way(path, |world, way| world.set_ecn_treatment(way.local, way.remote, treatment));
             }
             Operation::Fault { .. } => arm(&mut self.world, &self.networks, &operation),
-            Operation::Sleep { side, time } => {
-                let until = self.world.now() + time;
-                for id in SIDES.into_iter().filter(|s| side.is_none_or(|side| side == *s)) {
-                    if let Some(id) = self.id(id) {
-                        self.world.sleep(id.host, until);
-                    }
-                }
-            }
+            Operation::Sleep { side, time } => self.stand_still(side, time),
             Operation::Corrupt(path, share) => {
-                if let Some(network) = self.networks.get(path) {
-                    self.world.corrupt(network.local, network.remote, share.get());
-                }
+                self.change_way(path, |world, way| world.corrupt(way.local, way.remote, share.get()));
             }
             Operation::PauseReading { side, time } => {
                 let until = &mut self.reading_from[side as usize];
                 *until = (self.world.now() + time).max(*until);
             }
-            Operation::Rebind(_)
-                if self.server.is_none_or(|id| self.world.connection(id).is_handshaking()) =>
-            {
-                // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
-                self.postpone(operation, attempt);
-            }
-            Operation::Rebind(path) => {
-                if let Some(network) = self.networks.get(path) {
-                    self.world.rebind(network.local);
-                }
-            }
+            Operation::Rebind(path) => self.rebind(path, attempt),
             Operation::UpdateKeys(side) => {
                 if let Some(id) = self.id(side) {
                     self.world.with(id, |c, _| c.force_key_update());
@@ -159,6 +126,45 @@ impl Run<'_> {
         }
         if way != Way::Up {
             self.world.network_mut().change(*link, Direction::Backward, &mut change);
+        }
+    }
+
+    /// Changes what the world does between the addresses of path `index`.
+    fn change_way(&mut self, index: usize, change: impl FnOnce(&mut World, NetworkPath)) {
+        if let Some(&network) = self.networks.get(index) {
+            change(&mut self.world, network);
+        }
+    }
+
+    fn rebind(&mut self, path: usize, attempt: u32) {
+        // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
+        if self.server.is_none_or(|id| self.world.connection(id).is_handshaking()) {
+            return self.postpone(Operation::Rebind(path), attempt);
+        }
+        self.change_way(path, |world, way| _ = world.rebind(way.local));
+    }
+
+    /// A side's host, or both, stand still for a while.
+    fn stand_still(&mut self, side: Option<Side>, time: Duration) {
+        let until = self.world.now() + time;
+        for side in SIDES.into_iter().filter(|s| side.is_none_or(|side| side == *s)) {
+            if let Some(id) = self.id(side) {
+                self.world.sleep(id.host, until);
+            }
+        }
+    }
+
+    fn close_path(&mut self, side: Side, index: usize) -> Result<(), Failure> {
+        let (Some(id), Some(path)) = (self.id(side), self.path_id(side, index)) else { return Ok(()) };
+        // The last path stays: that is an answer, too.
+        let _ = self.world.with(id, |c, now| c.close_path(now, path, 5u8.into()));
+        // Known before the other side hears of it, which may be the next thing that happens.
+        self.events_of(side)
+    }
+
+    fn set_path_status(&mut self, side: Side, index: usize, status: PathStatus) {
+        if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, index)) {
+            let _ = self.world.with(id, |c, _| c.set_path_status(path, status));
         }
     }
 

@@ -126,32 +126,34 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Operation, String> {
     })
 }
 
+/// Operations that name a path first.
+const ABOUT_PATHS: &[&str] = &[
+    "open-path",
+    "close-path",
+    "backup",
+    "cut",
+    "restore",
+    "rate",
+    "delay",
+    "loss",
+    "mtu",
+    "ecn",
+    "corrupt",
+    "rebind",
+    "drop",
+    "duplicate",
+    "detour",
+    "flip",
+    "truncate",
+    "append",
+    "replay",
+];
+
 fn read_about_path(name: &str, words: &mut Words<'_>) -> Result<Operation, String> {
-    const NAMES: &[&str] = &[
-        "open-path",
-        "close-path",
-        "backup",
-        "cut",
-        "restore",
-        "rate",
-        "delay",
-        "loss",
-        "mtu",
-        "ecn",
-        "corrupt",
-        "rebind",
-        "drop",
-        "duplicate",
-        "detour",
-        "flip",
-        "truncate",
-        "append",
-        "replay",
-    ];
-    if !NAMES.contains(&name) {
+    if !ABOUT_PATHS.contains(&name) {
         return Err(format!(
             "`{name}` is no operation; there are: stream, datagrams, sleep, pause-reading, update-keys, close, {}",
-            NAMES.join(", ")
+            ABOUT_PATHS.join(", ")
         ));
     }
     let path = words.value("a path, counted from 0")?;
