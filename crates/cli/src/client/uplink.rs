@@ -293,18 +293,8 @@ async fn use_until_it_ends(
     let (session, marks) = begin_session(&connection, &host, reconnects, publish, live);
     let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
     let (silence, mut silent) = watch::channel(false);
-    let (balanced, also) = (notice.subscribe(), notice.subscribe());
-    let keeping = async {
-        tokio::select! {
-            error = connection.closed() => error,
-            () = keep_paths(connection.clone(), first_path, server, options.paths.clone(), live) => {
-                connection.closed().await
-            }
-            () = heed(&mut words, &notice) => connection.closed().await,
-            () = observe(&connection, balanced, &silence) => connection.closed().await,
-            () = keep_count(&connection, also, &marks.fresh) => connection.closed().await,
-        }
-    };
+    let paths = keep_paths(connection.clone(), first_path, server, options.paths.clone(), live);
+    let keeping = attend(&connection, paths, &mut words, &notice, &silence, &marks.fresh);
     let mut keeping = std::pin::pin!(keeping);
     let mut moving: Option<(Why, Moving<'_>)> = None;
     loop {
@@ -328,11 +318,7 @@ async fn use_until_it_ends(
             }
             Ok(()) = noticed.changed() => {
                 let Said { drains: Some(within), .. } = *noticed.borrow_and_update() else { continue };
-                options.hosts.avoid(&host, within + AFTER_DRAIN);
-                let then = if several { "; moving on" } else { "" };
-                let text = format!("the server {host} is about to stop{then}");
-                live.journal.note(EventKind::Changed, &text);
-                mention(text);
+                on_drain(&host, within, options, live);
                 moving = Some((Why::Drained, Box::pin(move_on(options))));
             }
             Ok(()) = silent.changed() => {
@@ -350,6 +336,34 @@ async fn use_until_it_ends(
             }
         }
     }
+}
+
+/// Keeps the paths of a connection, hears what its server says and whether it answers, until the
+/// connection ends.
+async fn attend(
+    connection: &Connection,
+    paths: impl Future<Output = ()>,
+    words: &mut RecvStream,
+    said: &watch::Sender<Said>,
+    silence: &watch::Sender<bool>,
+    fresh: &watch::Sender<bool>,
+) -> ConnectionError {
+    tokio::select! {
+        error = connection.closed() => error,
+        () = paths => connection.closed().await,
+        () = heed(words, said) => connection.closed().await,
+        () = observe(connection, said.subscribe(), silence) => connection.closed().await,
+        () = keep_count(connection, said.subscribe(), fresh) => connection.closed().await,
+    }
+}
+
+/// The server stops within that time: the others come first from now on, and the user is told.
+fn on_drain(host: &Target, within: Duration, options: &DialOptions, live: &Live) {
+    options.hosts.avoid(host, within + AFTER_DRAIN);
+    let then = if options.invitation.also.is_empty() { "" } else { "; moving on" };
+    let text = format!("the server {host} is about to stop{then}");
+    live.journal.note(EventKind::Changed, &text);
+    mention(text);
 }
 
 /// A connection to another server is being made.
