@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     args::{Command, TunnelArgs},
-    client::{Client, TUN},
+    client::{Client, DialOptions, TUN},
     config::Reload,
     console::say,
     descriptors,
@@ -34,14 +34,7 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     // Later its name would have to be looked up through the tunnel that is to be made anew. Until that
     // is done a signal ends the process at once: nothing has been changed.
     options.dial.look_up(options.wait_for_server).await?;
-    let mut plan = Plan {
-        routes: args.routes,
-        excludes: args.excludes,
-        no_routes: args.no_routes,
-        kill_switch: args.kill_switch,
-        servers: options.dial.known.values().flatten().copied().collect(),
-        given: None,
-    };
+    let mut plan = plan_of(&args, &options.dial);
     let options_of_carrier = Options {
         dns: args.carry.dns.map(|ip| (ip, crate::server::DNS_PORT).into()),
         all_dns: plan.takes_dns(),
@@ -88,6 +81,18 @@ pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure>
     drop(machine);
     uplink.say_goodbye().await;
     ended
+}
+
+/// What of the machine is to change; what the server gives comes later.
+fn plan_of(args: &TunnelArgs, dial: &DialOptions) -> Plan {
+    Plan {
+        routes: args.routes.clone(),
+        excludes: args.excludes.clone(),
+        no_routes: args.no_routes,
+        kill_switch: args.kill_switch,
+        servers: dial.known.values().flatten().copied().collect(),
+        given: None,
+    }
 }
 
 /// Whoever asked for it wants nothing to leave in the clear while he does not know.
