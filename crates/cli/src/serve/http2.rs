@@ -15,7 +15,7 @@ use h2::{Ping, PingPong, Reason, server::Builder};
 use hyper::Request;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::{Instant, sleep_until, timeout},
 };
 
@@ -69,19 +69,10 @@ where
                 let Some(accepted) = accepted else { return Ok(()) };
                 let (request, respond) = accepted?;
                 let (request, exchange) = Exchange::begin(request, respond, patience.clone());
-                let (answer, under_way) = (answer(request), requests.begin());
-                exchanges.spawn(async move {
-                    let outcome = exchange.carry(answer).await;
-                    drop(under_way);
-                    outcome
-                });
+                exchanges.spawn(carry(exchange, answer(request), requests.begin()));
             }
             Some(outcome) = exchanges.join_next() => {
-                given_up = match outcome {
-                    Ok(Outcome::Unwanted) => given_up + 1,
-                    Ok(Outcome::Begun) => given_up,
-                    Ok(Outcome::Answered) | Err(_) => given_up.saturating_sub(1),
-                };
+                given_up = given_up_after(outcome, given_up);
                 if given_up > MAX_GIVEN_UP {
                     connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                 }
@@ -116,6 +107,22 @@ fn builder(limits: &Limits) -> Builder {
         .initial_connection_window_size(WINDOW_OF_ALL)
         .max_send_buffer_size(UNSENT);
     builder
+}
+
+/// Answers a request, which is under way until then.
+async fn carry(exchange: Exchange, answer: Answer, under_way: UnderWay) -> Outcome {
+    let outcome = exchange.carry(answer).await;
+    drop(under_way);
+    outcome
+}
+
+/// Requests that the client has given up above those that were answered, after one more outcome.
+fn given_up_after(outcome: Result<Outcome, JoinError>, before: u32) -> u32 {
+    match outcome {
+        Ok(Outcome::Unwanted) => before + 1,
+        Ok(Outcome::Begun) => before,
+        Ok(Outcome::Answered) | Err(_) => before.saturating_sub(1),
+    }
 }
 
 /// Resolves once a client with a request under way does not answer, and takes nothing meanwhile: the
