@@ -216,18 +216,7 @@ impl ProxyServer {
         let (endpoint, config) =
             listen_with(builder, options.listen, &identity, transport, options.limits.clients)?;
         let listening = endpoint.local_addrs().first().copied().unwrap_or(options.listen);
-        let invitation = Invitation {
-            token: identity.tokens.invitation_token(Service::Proxy),
-            server: advertised(options.advertise.first(), listening),
-            also: Vec::new(),
-            pin: identity.server.pin(),
-        };
-        let others = options.advertise.iter().skip(1);
-        let others = others.map(|other| advertised(Some(other), listening));
-        let invitation = invitation.with(others).map_err(|error| {
-            let next = format!("Name at most {MAX_HOSTS} with --advertise");
-            Failure::usage("cannot make the invitation", error, next)
-        })?;
+        let invitation = invite(&identity, &options.advertise, listening)?;
         let store = Store::open(&options.state)?;
         store.set_place(invitation.hosts())?;
         let owner = AccountId(identity.tokens.invitation_id());
@@ -317,6 +306,25 @@ impl ProxyServer {
             runtime.spawn(async move { session::serve(incoming, &shared).await });
         }
     }
+}
+
+/// The invitation to what listens there, and to the others with the same keys.
+fn invite(
+    identity: &Identity,
+    advertise: &[Advertise],
+    listening: SocketAddr,
+) -> Result<Invitation, Failure> {
+    let invitation = Invitation {
+        token: identity.tokens.invitation_token(Service::Proxy),
+        server: advertised(advertise.first(), listening),
+        also: Vec::new(),
+        pin: identity.server.pin(),
+    };
+    let others = advertise.iter().skip(1).map(|other| advertised(Some(other), listening));
+    invitation.with(others).map_err(|error| {
+        let next = format!("Name at most {MAX_HOSTS} with --advertise");
+        Failure::usage("cannot make the invitation", error, next)
+    })
 }
 
 /// How many may wait at a time to show their token: enough for a crowd that comes at once from one
