@@ -54,17 +54,6 @@ async fn serve_connection(connection: Connection, from: SocketAddr, deadline: In
     );
     let streams = Arc::new(Semaphore::new(shared.streams.load(Relaxed)));
     let allowance = Arc::new(shared.means.allowance(account.clone()));
-    let accept = async {
-        loop {
-            let stream = match connection.accept_bi().await {
-                Ok(stream) => stream,
-                Err(error) => break error,
-            };
-            let (shared, hub) = (shared.clone(), hub.clone());
-            let answer = answer(stream, connection.clone(), shared, hub, streams.clone(), allowance.clone());
-            tokio::spawn(answer.in_current_span());
-        }
-    };
     let goodbye = async {
         // The client says nothing more on its control stream; its end is the end.
         let _ = read_frame(&mut control, MAX_MESSAGE).await;
@@ -82,7 +71,7 @@ async fn serve_connection(connection: Connection, from: SocketAddr, deadline: In
         std::future::pending().await
     };
     let error = tokio::select! {
-        error = accept => error,
+        error = accept(&connection, shared, &hub, &streams, &allowance) => error,
         error = goodbye => error,
         error = move_on => error,
         () = hub.run() => ConnectionError::LocallyClosed,
@@ -98,6 +87,25 @@ async fn serve_connection(connection: Connection, from: SocketAddr, deadline: In
     connection.close(CloseCode::Done.into(), b"");
     info!(%from, client = number, "client gone: {error}");
     journal.note(EventKind::Down, format_args!("client {number} is gone: {error}"));
+}
+
+/// Answers what a client asks for, until its connection ends.
+async fn accept(
+    connection: &Connection,
+    shared: &Arc<Shared>,
+    hub: &Arc<Hub>,
+    streams: &Arc<Semaphore>,
+    allowance: &Arc<Allowance>,
+) -> ConnectionError {
+    loop {
+        let stream = match connection.accept_bi().await {
+            Ok(stream) => stream,
+            Err(error) => return error,
+        };
+        let (shared, hub) = (shared.clone(), hub.clone());
+        let answer = answer(stream, connection.clone(), shared, hub, streams.clone(), allowance.clone());
+        tokio::spawn(answer.in_current_span());
+    }
 }
 
 /// Writes down what becomes of a client's paths, until its connection ends.
