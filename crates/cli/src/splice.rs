@@ -312,18 +312,22 @@ where
             () = silence(patience.idle, progress) => (Ended::Idle, false),
         }
     };
-    let code = match ended {
-        Ended::Complete => None,
-        Ended::Broken(_) => Some(StreamCode::Reset),
-        Ended::Idle => Some(StreamCode::Idle),
-    };
-    if let Some(code) = code {
+    if let Some(code) = abort_code(&ended) {
         read1.abort(code);
         write1.abort(code);
         read2.abort(code);
         if one_broke { write2.abort_when_heard(code) } else { write2.abort(code) }
     }
     Summary { forth: forth.into_inner(), back: back.into_inner(), ended }
+}
+
+/// With which code both sides are given up; `None` if they came to their ends.
+fn abort_code(ended: &Ended) -> Option<StreamCode> {
+    match ended {
+        Ended::Complete => None,
+        Ended::Broken(_) => Some(StreamCode::Reset),
+        Ended::Idle => Some(StreamCode::Idle),
+    }
 }
 
 /// Why a direction ended.
