@@ -245,6 +245,18 @@ impl<'a> Campaign<'a> {
         Places { runs: jobs.iter().map(key).zip(0..).collect(), metrics }
     }
 
+    /// The rows that are known, each at the place of its job.
+    fn in_place(&self, known: Vec<Row>, jobs: &[Job]) -> Vec<Option<Row>> {
+        let mut rows: Vec<Option<Row>> = jobs.iter().map(|_| None).collect();
+        let places = self.places(jobs);
+        for row in known {
+            if let Some(place) = places.of(&row) {
+                rows[place] = Some(row);
+            }
+        }
+        rows
+    }
+
     /// Does what is left to do with `threads` threads and answers with all rows (of the shard), in
     /// the order of the plan. `look` sees every step; it may be called from any thread.
     ///
@@ -274,13 +286,7 @@ impl<'a> Campaign<'a> {
             _ => failed(error),
         })?;
         let jobs = self.jobs();
-        let mut rows: Vec<Option<Row>> = jobs.iter().map(|_| None).collect();
-        let places = self.places(&jobs);
-        for row in known {
-            if let Some(place) = places.of(&row) {
-                rows[place] = Some(row);
-            }
-        }
+        let rows = self.in_place(known, &jobs);
         let todo: Vec<usize> = (0..jobs.len()).filter(|place| rows[*place].is_none()).collect();
         let state = Mutex::new((journal, rows, None));
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
