@@ -111,22 +111,7 @@ impl Ledger {
     /// only what an end's death broke.
     pub fn print(&self) -> bool {
         let books = self.books();
-        let mut rows: BTreeMap<Kind, Row> = BTreeMap::new();
-        let mut surprises = Vec::new();
-        for done in &books.done {
-            let row = rows.entry(done.kind).or_default();
-            match &done.wrong {
-                None => {
-                    row.done += 1;
-                    row.bytes += done.bytes;
-                }
-                Some((Wrong::Broken, _)) if books.was_out(done) => row.expected += 1,
-                Some((wrong, why)) => {
-                    *row.wrong.entry(*wrong).or_default() += 1;
-                    surprises.push(format!("{} {wrong:?}: {why}", done.kind.name()));
-                }
-            }
-        }
+        let (rows, surprises) = books.sum_up();
         print(format_args!(
             "{:22} {:>8} {:>12} {:>18} {:>8} {:>8} {:>8}",
             "", "done", "bytes", "broken by a death", "broken", "hung", "corrupt"
@@ -174,6 +159,27 @@ impl Ledger {
 }
 
 impl Books {
+    /// The operations by kind, and what went wrong with them that should not.
+    fn sum_up(&self) -> (BTreeMap<Kind, Row>, Vec<String>) {
+        let mut rows: BTreeMap<Kind, Row> = BTreeMap::new();
+        let mut surprises = Vec::new();
+        for done in &self.done {
+            let row = rows.entry(done.kind).or_default();
+            match &done.wrong {
+                None => {
+                    row.done += 1;
+                    row.bytes += done.bytes;
+                }
+                Some((Wrong::Broken, _)) if self.was_out(done) => row.expected += 1,
+                Some((wrong, why)) => {
+                    *row.wrong.entry(*wrong).or_default() += 1;
+                    surprises.push(format!("{} {wrong:?}: {why}", done.kind.name()));
+                }
+            }
+        }
+        (rows, surprises)
+    }
+
     /// Whether an end was away during any part of an operation.
     fn was_out(&self, done: &Done) -> bool {
         let overlaps = |outage: &Outage| {
