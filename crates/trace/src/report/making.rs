@@ -18,7 +18,7 @@ use crate::{
     retransmission::{Filled, Retransmission},
     sequence_view::WiresharkKind,
     verdict::{Arbiter, MarkClass, is_lost},
-    what_if::{Cost, Outcome, Variant, what_if},
+    what_if::{Cost, Outcome, Variant, WhatIf, what_if},
 };
 
 /// SLP's p, when a trace has too few packets for its own.
@@ -110,13 +110,7 @@ impl Report {
                 tally.again
             ));
         }
-        let Connections { total, from_the_start, unanswered, .. } = tally.connections;
-        let of = [from_the_start, total, total].map(|all| all.saturating_sub(unanswered));
-        let what_if = Variant::ALL.map(|variant| {
-            let i = variant as usize;
-            let lost = if variant == Variant::Syn { tally.lost_syn_from_the_start } else { lost[i] };
-            what_if(variant, &outcomes[i], lost, of[i], tally.costs[i])
-        });
+        let what_if = what_ifs(&tally, outcomes, lost);
         Self {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
@@ -132,7 +126,7 @@ impl Report {
             intervals: Intervals::new(options.method, &grouping, retransmissions),
             positions: positions(retransmissions, is_timeout),
             flags: categories(&tally.flags, retransmissions, is_timeout),
-            what_if: what_if.into(),
+            what_if,
             arbiter: arbiter.1,
             verdicts: arbiter.0.rows(retransmissions, is_timeout),
             lost_packets: lost_packets(options, &tally, retransmissions, &arbiter.0, is_timeout),
@@ -142,6 +136,18 @@ impl Report {
             warnings,
         }
     }
+}
+
+/// What each variant would have saved.
+fn what_ifs(tally: &Tally, outcomes: &[Vec<Outcome>; 3], lost: [u64; 3]) -> Vec<WhatIf> {
+    let Connections { total, from_the_start, unanswered, .. } = tally.connections;
+    let of = [from_the_start, total, total].map(|all| all.saturating_sub(unanswered));
+    let rows = Variant::ALL.map(|variant| {
+        let i = variant as usize;
+        let lost = if variant == Variant::Syn { tally.lost_syn_from_the_start } else { lost[i] };
+        what_if(variant, &outcomes[i], lost, of[i], tally.costs[i])
+    });
+    rows.into()
 }
 
 /// Fewer packets that were captured twice are no reason to warn.
