@@ -66,31 +66,7 @@ impl Connection {
         }
         for number in recovered.packets.packets() {
             self.on_timed_mended(now, recovered.path, number);
-            let Some(path) = self.paths.get_mut(&recovered.path) else { break };
-            let packet = path.sent_mut(number);
-            if packet.as_ref().is_some_and(|packet| packet.is_rebuilt()) {
-                continue;
-            }
-            // A report may come twice; what is no longer on record shows by what was waiting for
-            // it.
-            let news = match packet {
-                Some(packet) => {
-                    packet.on_arrived(Content::Rebuilt);
-                    self.streams.on_acked(&packet.frames.streams);
-                    for range in &packet.frames.crypto {
-                        self.handshake.crypto_mut(Level::OneRtt).on_acked(*range);
-                    }
-                    let control = core::mem::take(&mut packet.frames.control);
-                    let block = packet.block();
-                    self.on_control_delivered(&control);
-                    self.cover_in_blocks(now, recovered.path, number, block);
-                    true
-                }
-                None => {
-                    let mended = self.note_mended(now, recovered.path, number);
-                    self.cover_in_blocks(now, recovered.path, number, None) || mended
-                }
-            };
+            let Some(news) = self.on_rebuilt_by_peer(now, recovered.path, number) else { break };
             if news {
                 self.stats.packets_rebuilt_by_peer += 1;
                 if let Some(path) = self.paths.get_mut(&recovered.path) {
@@ -99,5 +75,29 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// The peer says that it has rebuilt this packet of ours. Returns whether that is news; `None` if the
+    /// path has gone. A report may come twice; what is no longer on record shows by what was waiting for
+    /// it.
+    fn on_rebuilt_by_peer(&mut self, now: Instant, id: PathId, number: u64) -> Option<bool> {
+        let path = self.paths.get_mut(&id)?;
+        let Some(packet) = path.sent_mut(number) else {
+            let mended = self.note_mended(now, id, number);
+            return Some(self.cover_in_blocks(now, id, number, None) || mended);
+        };
+        if packet.is_rebuilt() {
+            return Some(false);
+        }
+        packet.on_arrived(Content::Rebuilt);
+        self.streams.on_acked(&packet.frames.streams);
+        for range in &packet.frames.crypto {
+            self.handshake.crypto_mut(Level::OneRtt).on_acked(*range);
+        }
+        let control = core::mem::take(&mut packet.frames.control);
+        let block = packet.block();
+        self.on_control_delivered(&control);
+        self.cover_in_blocks(now, id, number, block);
+        Some(true)
     }
 }
