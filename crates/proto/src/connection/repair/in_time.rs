@@ -308,21 +308,25 @@ impl Connection {
                         continue;
                     }
                 }
-                // The path has gone: its packets are decided about anew.
                 None => {
-                    let round = self.repair.in_time.rounds.remove(at);
-                    let names = round.members.iter().map(|number| (round.of, *number));
-                    let waits = |name: &Name| self.repair.in_time.get(*name).is_some();
-                    let names: Vec<Name> = names.filter(waits).collect();
-                    for name in names {
-                        self.repair.in_time.attend(name, Some(now + GRANULARITY));
-                    }
+                    self.dissolve_round(now, at);
                     continue;
                 }
             }
             at += 1;
         }
         None
+    }
+
+    /// The path of a round has gone: its packets are decided about anew.
+    fn dissolve_round(&mut self, now: Instant, at: usize) {
+        let round = self.repair.in_time.rounds.remove(at);
+        let names = round.members.iter().map(|number| (round.of, *number));
+        let waits = |name: &Name| self.repair.in_time.get(*name).is_some();
+        let names: Vec<Name> = names.filter(waits).collect();
+        for name in names {
+            self.repair.in_time.attend(name, Some(now + GRANULARITY));
+        }
     }
 
     /// Sends the next packet of a round; `None` if it does not fit, or is of no use any more.
