@@ -257,23 +257,26 @@ impl Datagrams {
             // What is repaired apart, by priority, leaves apart.
             let differs =
                 next.deadline.is_some() && timed.last().is_some_and(|t| t.priority != next.priority);
-            let apart = (next.apart || differs) && out.len() > start;
-            if !fits && (out.len() > start || !drops) || apart {
+            let is_first = out.len() == start;
+            let leaves_apart = !is_first && (next.apart || differs);
+            let is_too_long = !fits && is_first && drops;
+            let waits = !fits && !is_too_long;
+            if waits || leaves_apart {
                 break;
             }
             let Some(next) = self.outgoing.pop_front() else { break };
             self.outgoing_bytes -= next.takes();
-            if fits {
-                DatagramHeader { data_len: Some(next.data.len()) }.encode(out);
-                out.extend_from_slice(&next.data);
-                match next.deadline {
-                    Some(deadline) => {
-                        timed.push(TimedDatagram { data: next.data, deadline, priority: next.priority })
-                    }
-                    None => untimed = true,
-                }
-            } else {
+            if is_too_long {
                 self.dropped += 1;
+                continue;
+            }
+            DatagramHeader { data_len: Some(next.data.len()) }.encode(out);
+            out.extend_from_slice(&next.data);
+            match next.deadline {
+                Some(deadline) => {
+                    timed.push(TimedDatagram { data: next.data, deadline, priority: next.priority })
+                }
+                None => untimed = true,
             }
         }
         if self.outgoing.is_empty() {
