@@ -156,18 +156,7 @@ impl RemotePathCids {
         cid: ConnectionId,
         token: ResetToken,
     ) -> Result<Vec<u64>, TransportError> {
-        let violation = |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
-        if self.known.first().is_some_and(|c| c.cid.is_empty()) {
-            return violation("another connection id from a peer that chose an empty one");
-        }
-        if let Some(same) = self.known.iter().find(|c| c.sequence == sequence || c.cid == cid) {
-            if same.sequence != sequence || same.cid != cid || same.token.is_some_and(|t| t != token) {
-                return violation("a connection id was issued twice with different content");
-            }
-            return Ok(Vec::new());
-        }
-        if self.has_given_up(sequence) {
-            // The frame came twice, which is no mistake (RFC 9000 section 19.15), and the peer is told.
+        if self.came_before(sequence, cid, token)? {
             return Ok(Vec::new());
         }
         self.retire_prior_to = self.retire_prior_to.max(retire_prior_to);
@@ -195,10 +184,7 @@ impl RemotePathCids {
             self.known.swap(0, unused);
             self.known.iter_mut().take(1).for_each(|c| c.used = true);
         }
-        let largest = self.largest_sequence.unwrap_or(sequence).max(sequence);
-        let further = largest - self.largest_sequence.unwrap_or(largest);
-        self.given_up = u32::try_from(further).ok().and_then(|n| self.given_up.checked_shl(n)).unwrap_or(0);
-        self.largest_sequence = Some(largest);
+        self.note_issued(sequence);
         if self.known.len() as u64 > ACTIVE_CID_LIMIT {
             return Err(TransportError::new(
                 TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
@@ -206,6 +192,38 @@ impl RemotePathCids {
             ));
         }
         Ok(retired)
+    }
+
+    /// Whether the frame comes again, which is no mistake (RFC 9000 section 19.15).
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if it contradicts what came before.
+    fn came_before(
+        &self,
+        sequence: u64,
+        cid: ConnectionId,
+        token: ResetToken,
+    ) -> Result<bool, TransportError> {
+        let violation = |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        if self.known.first().is_some_and(|c| c.cid.is_empty()) {
+            return violation("another connection id from a peer that chose an empty one");
+        }
+        let Some(same) = self.known.iter().find(|c| c.sequence == sequence || c.cid == cid) else {
+            // The peer has been told of one that was given up.
+            return Ok(self.has_given_up(sequence));
+        };
+        if same.sequence != sequence || same.cid != cid || same.token.is_some_and(|t| t != token) {
+            return violation("a connection id was issued twice with different content");
+        }
+        Ok(true)
+    }
+
+    /// The peer has issued sequence numbers up to this one, if not further.
+    fn note_issued(&mut self, sequence: u64) {
+        let largest = self.largest_sequence.unwrap_or(sequence).max(sequence);
+        let further = largest - self.largest_sequence.unwrap_or(largest);
+        self.given_up = u32::try_from(further).ok().and_then(|n| self.given_up.checked_shl(n)).unwrap_or(0);
+        self.largest_sequence = Some(largest);
     }
 
     /// Forgets one, and returns its sequence number.
