@@ -48,40 +48,9 @@ impl Writer {
         open: impl Fn() -> io::Result<Box<dyn Write + Send>> + Send + 'static,
         lost: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
-        let (to, mut from) = mpsc::channel(QUEUE);
-        let mut out = open()?;
-        let write = move || {
-            let mut told = false;
-            while let Some(message) = from.blocking_recv() {
-                match message {
-                    Message::Line(line) => {
-                        // A full disk is no reason not to answer.
-                        if let Err(error) = out.write_all(line.as_bytes()) {
-                            lost();
-                            if !std::mem::replace(&mut told, true) {
-                                tell_of_loss(&error);
-                            }
-                        }
-                    }
-                    Message::Flush(done) => {
-                        if out.flush().is_ok() {
-                            let _ = done.send(());
-                        }
-                    }
-                    Message::Reopen => match open() {
-                        Ok(opened) => {
-                            (out, told) = (opened, false);
-                            say("opened the access log again");
-                        }
-                        Err(error) => tell(&error),
-                    },
-                }
-                if from.is_empty() {
-                    let _ = out.flush();
-                }
-            }
-        };
-        thread::Builder::new().name("access-log".to_owned()).spawn(write)?;
+        let (to, from) = mpsc::channel(QUEUE);
+        let output = Output { out: open()?, open, lost, told: false };
+        thread::Builder::new().name("access-log".to_owned()).spawn(move || output.run(from))?;
         Ok(Self { to, warned: Arc::new(Once::new()) })
     }
 
@@ -104,6 +73,59 @@ impl Writer {
         let (done, written) = oneshot::channel();
         if self.to.send(Message::Flush(done)).await.is_ok() {
             let _ = written.await;
+        }
+    }
+}
+
+/// What the thread has that writes.
+struct Output<O, L> {
+    out: Box<dyn Write + Send>,
+    open: O,
+    /// Is told of each line that cannot be written.
+    lost: L,
+    /// Whether it was said that lines are lost.
+    told: bool,
+}
+
+impl<O, L> Output<O, L>
+where
+    O: Fn() -> io::Result<Box<dyn Write + Send>>,
+    L: Fn(),
+{
+    /// Does what the messages say until nobody is left who could send one.
+    fn run(mut self, mut from: mpsc::Receiver<Message>) {
+        while let Some(message) = from.blocking_recv() {
+            match message {
+                Message::Line(line) => self.write(&line),
+                Message::Flush(done) => {
+                    if self.out.flush().is_ok() {
+                        let _ = done.send(());
+                    }
+                }
+                Message::Reopen => self.reopen(),
+            }
+            if from.is_empty() {
+                let _ = self.out.flush();
+            }
+        }
+    }
+
+    /// A full disk is no reason not to answer.
+    fn write(&mut self, line: &str) {
+        let Err(error) = self.out.write_all(line.as_bytes()) else { return };
+        (self.lost)();
+        if !std::mem::replace(&mut self.told, true) {
+            tell_of_loss(&error);
+        }
+    }
+
+    fn reopen(&mut self) {
+        match (self.open)() {
+            Ok(opened) => {
+                (self.out, self.told) = (opened, false);
+                say("opened the access log again");
+            }
+            Err(error) => tell(&error),
         }
     }
 }
