@@ -308,38 +308,43 @@ async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped:
         let Some(incoming) = incoming else { break };
         let (http3, site, stopped) = (http3.clone(), site.clone(), stopped.clone());
         let runtime = incoming.runtime();
-        let serve = async move {
-            let from = canonical(incoming.remote_address());
-            // Who has its share need not compute for more. What the rest have counts once they are known
-            // to be there: who comes may be anybody in the name of whatever address.
-            if !http3.hosts.has_room(from) {
-                return incoming.refuse(CROWDED);
-            }
-            let served = match http3.accept(incoming).await {
-                Ok((connection, handshake)) => {
-                    let enter = || {
-                        let seat = http3.hosts.take(from);
-                        if seat.is_none() {
-                            connection.close(VarInt::saturating(EXCESSIVE_LOAD), CROWDED.as_bytes());
-                        }
-                        (seat, site.statistics().enter(connection.clone()))
-                    };
-                    let answers = site.for_http3(from);
-                    let noting = site.clone();
-                    let refused = move |status| noting.note_refusal(Version::HTTP_3, from, status);
-                    let serving =
-                        http3.server.serve_noting(connection.clone(), answers, refused, wait(stopped));
-                    counted(serving, handshake, enter).await
-                }
-                Err(error) => return debug!(%from, %error, "no connection"),
-            };
-            if let Err(error) = served {
-                debug!(%from, %error, "HTTP/3");
-            }
-        };
+        let serve = serve_http3_client(incoming, http3, site, stopped);
         connections.spawn_on(serve, &runtime);
     }
     while connections.join_next().await.is_some() {}
+}
+
+async fn serve_http3_client(
+    incoming: Incoming,
+    http3: Http3,
+    site: Arc<Site>,
+    stopped: watch::Receiver<bool>,
+) {
+    let from = canonical(incoming.remote_address());
+    // Who has its share need not compute for more. What the rest have counts once they are known
+    // to be there: who comes may be anybody in the name of whatever address.
+    if !http3.hosts.has_room(from) {
+        return incoming.refuse(CROWDED);
+    }
+    let (connection, handshake) = match http3.accept(incoming).await {
+        Ok(accepted) => accepted,
+        Err(error) => return debug!(%from, %error, "no connection"),
+    };
+    let enter = || {
+        let seat = http3.hosts.take(from);
+        if seat.is_none() {
+            connection.close(VarInt::saturating(EXCESSIVE_LOAD), CROWDED.as_bytes());
+        }
+        (seat, site.statistics().enter(connection.clone()))
+    };
+    let answers = site.for_http3(from);
+    let noting = site.clone();
+    let refused = move |status| noting.note_refusal(Version::HTTP_3, from, status);
+    let serving = http3.server.serve_noting(connection.clone(), answers, refused, wait(stopped));
+    let served = counted(serving, handshake, enter).await;
+    if let Err(error) = served {
+        debug!(%from, %error, "HTTP/3");
+    }
 }
 
 /// Tells clients who come now that it stops; they need not find out by waiting.
