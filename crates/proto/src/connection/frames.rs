@@ -280,9 +280,9 @@ impl Connection {
     }
 }
 
-/// Whether a frame says nothing in a packet that was rebuilt. Its ACKs and challenges are old news about
-/// a path it did not travel. Repair symbols are never source symbols, so one inside it is an attempt
-/// to make us recurse.
+/// Whether a frame says nothing in a packet that was rebuilt. Its ACKs and challenges are old news
+/// about a path it did not travel. Repair symbols are never source symbols, so one inside it is an
+/// attempt to make us recurse.
 fn is_void_if_rebuilt(frame: &Frame<'_>) -> bool {
     matches!(
         frame,

@@ -77,9 +77,9 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer says that it has rebuilt this packet of ours. Returns whether that is news; `None` if the
-    /// path has gone. A report may come twice; what is no longer on record shows by what was waiting for
-    /// it.
+    /// The peer says that it has rebuilt this packet of ours. Returns whether that is news; `None` if
+    /// the path has gone. A report may come twice; what is no longer on record shows by what was
+    /// waiting for it.
     fn on_rebuilt_by_peer(&mut self, now: Instant, id: PathId, number: u64) -> Option<bool> {
         let path = self.paths.get_mut(&id)?;
         let Some(packet) = path.sent_mut(number) else {
