@@ -615,17 +615,49 @@ async fn a_request_for_another_protocol_is_complete_when_that_is_over() {
         program.say(&get(&origin, "/", "Connection: Upgrade\r\nUpgrade: websocket\r\n")).await;
         assert_eq!(code(&program.hear_head().await), 101);
         assert_eq!(converse(&mut program.0, b"frames").await, b"frames");
-        let admin = addresses.admin.unwrap();
-        let ask = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n\r\n");
-        let counted = loop {
-            let metrics = converse(&mut TcpStream::connect(admin).await.unwrap(), ask.as_bytes()).await;
-            let metrics = String::from_utf8(metrics).unwrap();
-            let requests = "mendpath_request_duration_seconds_count{";
-            if let Some(counted) = metrics.lines().find_map(|line| line.strip_prefix(requests)) {
-                break counted.to_owned();
-            }
-        };
+        let counted = requests_over(addresses.admin.unwrap()).await;
         assert_eq!(counted, "protocol=\"http\",outcome=\"complete\"} 1");
+    })
+    .await;
+}
+
+/// What the client's metrics say first of requests that are over, once one is.
+async fn requests_over(admin: SocketAddr) -> String {
+    let ask = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n\r\n");
+    loop {
+        let metrics = converse(&mut TcpStream::connect(admin).await.unwrap(), ask.as_bytes()).await;
+        let metrics = String::from_utf8(metrics).unwrap();
+        let requests = "mendpath_request_duration_seconds_count{";
+        if let Some(counted) = metrics.lines().find_map(|line| line.strip_prefix(requests)) {
+            return counted.to_owned();
+        }
+    }
+}
+
+/// Trailers are not passed on, and are the end of a body all the same, on both ways.
+#[tokio::test]
+async fn what_ends_with_trailers_is_complete() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let mut options = client_options(server.invitation.clone());
+        options.admin = Some(ANY);
+        let addresses = client(options).await;
+        let said = |body: &str| {
+            format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\nX-Sum: 1\r\n\r\n", body.len())
+        };
+        let origin = origin(move |_| (format!("HTTP/1.1 200 OK\r\n{}", said("answer")), Then::Keep)).await;
+        let mut program = Program::new(addresses.http.unwrap()).await;
+        let post = format!("POST http://{}/ HTTP/1.1\r\n{}", origin.address, said("question"));
+        assert_eq!(program.ask(&post).await.1, "6\r\nanswer\r\n0\r\n\r\n");
+        let counted = requests_over(addresses.admin.unwrap()).await;
+        assert_eq!(counted, "protocol=\"http\",outcome=\"complete\"} 1");
+        assert_eq!(program.ask(&get(&origin, "/", "")).await.1, "6\r\nanswer\r\n0\r\n\r\n");
+        assert!(
+            origin.requests()[0].ends_with("\r\n\r\n8\r\nquestion\r\n0\r\n\r\n"),
+            "{:?}",
+            origin.requests()
+        );
+        assert_eq!(origin.connections(), [2], "nothing keeps the next request from the same connection");
     })
     .await;
 }

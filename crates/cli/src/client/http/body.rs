@@ -104,7 +104,7 @@ impl Body for Upload {
         }
         let Some(from) = &mut this.from else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(&mut *from).poll_frame(cx));
-        if frame.is_none() || from.is_end_stream() {
+        if is_last(frame.as_ref(), from) {
             this.complete.store(true, Relaxed);
         }
         Poll::Ready(frame)
@@ -116,6 +116,15 @@ impl Body for Upload {
 
     fn size_hint(&self) -> SizeHint {
         self.from.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+/// Whether a body ends with this. Behind its trailers hyper does not ask for more.
+fn is_last(frame: Option<&Result<Frame<Bytes>, hyper::Error>>, from: &Incoming) -> bool {
+    match frame {
+        Some(Ok(frame)) => frame.is_trailers() || from.is_end_stream(),
+        Some(Err(_)) => false,
+        None => true,
     }
 }
 
@@ -160,8 +169,9 @@ impl Body for Download {
             Content::Words(words) => Pin::new(words).poll_frame(cx).map_err(|never| match never {}),
             Content::Relayed { from, .. } => {
                 let frame = ready!(Pin::new(&mut *from).poll_frame(cx));
-                let is_last = frame.as_ref().is_none_or(|frame| frame.is_ok() && from.is_end_stream());
-                if is_last && let Some(timed) = &mut this.timed {
+                if is_last(frame.as_ref(), from)
+                    && let Some(timed) = &mut this.timed
+                {
                     timed.ends(Outcome::Complete);
                 }
                 Poll::Ready(frame)
