@@ -28,7 +28,7 @@ use tokio::{
         TcpStream,
         tcp::{ReadHalf, WriteHalf},
     },
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use crate::{peer, protocol::StreamCode};
@@ -45,6 +45,10 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Without a byte, until what a side said that has broken off is not waited for any longer, and
 /// between looks whether it has: that takes a minute at most.
 pub(crate) const NOBODY_THERE: Duration = Duration::from_secs(30);
+/// For a program to read the last answer before its connection is closed, and what it may still
+/// send meanwhile: many read only once all is sent.
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: u64 = 16 << 20;
 
 /// The reading half of a stream, whose bytes are lent and not copied.
 pub trait ReadPieces {
@@ -136,6 +140,15 @@ pub fn resets_on_close(tcp: &TcpStream) {
 /// From now on closing `tcp` is a plain end, for what was written must still arrive.
 pub fn ends_on_close(tcp: &TcpStream) {
     let _ = socket2::SockRef::from(tcp).set_linger(None);
+}
+
+/// Ends a connection so that its program gets the last answer: closing while something unread has
+/// arrived would be a reset.
+pub(crate) async fn linger(mut tcp: TcpStream) {
+    ends_on_close(&tcp);
+    let _ = tcp.shutdown().await;
+    let mut rest = tcp.take(LINGER_BYTES);
+    let _ = timeout(LINGER, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
 }
 
 /// Returns once the other end of `tcp` is known to have broken off, or to have no program any more,

@@ -18,6 +18,7 @@ use tokio::{
 };
 
 const CONNECT: u8 = 1;
+const BIND: u8 = 2;
 const UDP_ASSOCIATE: u8 = 3;
 
 #[tokio::test]
@@ -307,13 +308,41 @@ async fn failures_to_connect_keep_their_reason() {
         let addresses = client(client_options(server.invitation.clone())).await;
         let closed = closed_port().await;
         assert_eq!(socks5(addresses.socks5.unwrap(), CONNECT, closed).await.1, 5, "connection refused");
-        const BIND: u8 = 2;
         assert_eq!(socks5(addresses.socks5.unwrap(), BIND, closed).await.1, 7, "command not supported");
 
         let mut tcp = TcpStream::connect(addresses.http.unwrap()).await.unwrap();
         let request = format!("CONNECT {closed} HTTP/1.1\r\n\r\n");
         let heard = String::from_utf8(converse(&mut tcp, request.as_bytes()).await).unwrap();
         assert!(heard.starts_with("HTTP/1.1 502 "), "{heard}");
+    })
+    .await;
+}
+
+/// A proxy that closes before it has read what a program said at once takes its own answer away with a reset.
+#[tokio::test]
+async fn who_says_all_at_once_hears_why_it_is_refused() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let open = client(client_options(server.invitation.clone())).await.socks5.unwrap();
+        let mut options = client_options(server.invitation.clone());
+        options.credentials = Some("alice:sesame".parse().unwrap());
+        let closed = client(options).await.socks5.unwrap();
+        let (connect, bind) =
+            (socks5_request(CONNECT, closed_port().await), socks5_request(BIND, closed_port().await));
+        let refused = |why: u8| [&[5, 0, 5, why][..], &[0, 1, 0, 0, 0, 0, 0, 0]].concat();
+        let wrong = [&[5, 1, 2, 1, 5][..], b"alice", &[6], b"wrong!", &connect].concat();
+        for (proxy, said, answer) in [
+            (open, [&[5, 1, 0][..], &connect].concat(), refused(5)),
+            (open, [&[5, 1, 0][..], &bind].concat(), refused(7)),
+            (closed, [&[5, 1, 0][..], &connect].concat(), vec![5, 0xff]),
+            (closed, wrong, vec![5, 2, 1, 0xff]),
+        ] {
+            let mut tcp = TcpStream::connect(proxy).await.unwrap();
+            tcp.write_all(&[&said[..], b"for the host"].concat()).await.unwrap();
+            let mut heard = Vec::new();
+            tcp.read_to_end(&mut heard).await.expect("an end without a reset");
+            assert_eq!(heard, answer);
+        }
     })
     .await;
 }

@@ -36,7 +36,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::AsyncWriteExt as _,
     net::TcpStream,
     time::{MissedTickBehavior, interval, timeout},
 };
@@ -57,7 +57,7 @@ use super::{Credentials, IDLE_TIMEOUT, Shared, tunnel};
 use crate::{
     listener::Place,
     protocol::Reply,
-    splice::reset,
+    splice::{LINGER, linger, reset},
     status::{Protocol, Timed},
     target::Target,
 };
@@ -67,11 +67,6 @@ const TICK: Duration = Duration::from_secs(30);
 /// Without traffic, until a connection is closed whose program has ended its direction, and may be
 /// gone.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
-/// For a program to read the last answer before its connection is closed, and what it may still
-/// send meanwhile: many read only once all is sent. As long as that for the answer to leave, where another
-/// connection needs its place.
-const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES: u64 = 16 << 20;
 
 type Answer = Response<Download>;
 type ProgramIo = TokioIo<Guard<Watched>>;
@@ -98,7 +93,7 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
         () = silence(&visit) => Err("nothing moved for too long".to_owned()),
         () = gone(&tcp, &visit) => Err("the program is gone".to_owned()),
         () = visit.sent_away() => {
-            // As one ends that has waited for too long.
+            // As one ends that has waited for too long. The answer has as long to leave as to be read.
             Pin::new(&mut connection).graceful_shutdown();
             match timeout(LINGER, &mut connection).await {
                 Ok(ended) => ended.map_err(|error| error.to_string()),
@@ -152,15 +147,6 @@ async fn silence(visit: &Visit) {
             return;
         }
     }
-}
-
-/// Ends a connection so that its program gets the last answer: closing while something unread has
-/// arrived would be a reset.
-async fn linger(mut tcp: TcpStream) {
-    let _ = SockRef::from(&tcp).set_linger(None);
-    let _ = tcp.shutdown().await;
-    let mut rest = tcp.take(LINGER_BYTES);
-    let _ = timeout(LINGER, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
 }
 
 /// What the requests of one connection have in common.
@@ -326,6 +312,8 @@ fn closing(mut answer: Answer) -> Answer {
 #[cfg(test)]
 mod tests {
     use std::sync::OnceLock;
+
+    use tokio::io::AsyncReadExt as _;
 
     use super::*;
     use crate::client::Uplink;

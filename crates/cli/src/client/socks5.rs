@@ -13,35 +13,53 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::{Credentials, HANDSHAKE_TIMEOUT, Shared, socks5_udp, tunnel};
+use super::{
+    Credentials, HANDSHAKE_TIMEOUT, Shared, socks5_udp,
+    tunnel::{self, Tunnel},
+};
 use crate::{
     listener::Place,
     protocol::Reply,
+    splice::linger,
     status::Protocol,
     target::{Host, Target, is_name},
 };
 
 /// A program that has said what it wants and waits for the answer.
-pub(super) type Waiting<S = TcpStream> = Socks5ServerProtocol<S, CommandRead>;
+pub(super) type Waiting<S> = Socks5ServerProtocol<S, CommandRead>;
 
 /// Where the proxied connection comes from is not told: it would be an address of the server.
 const UNSPECIFIED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
-/// Serves one connection to the proxy.
-pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
+/// Serves one connection to the proxy. Who is not connected hears why, also if it has said already what was
+/// for the host.
+pub(crate) async fn serve(mut tcp: TcpStream, place: Place, shared: Arc<Shared>) {
     let (Ok(local), Ok(program)) = (tcp.local_addr(), tcp.peer_addr()) else { return };
     let credentials = shared.credentials();
-    let greeted = tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(tcp, credentials.as_ref())).await;
+    let greeted = tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(&mut tcp, credentials.as_ref())).await;
     let (waiting, command, address) = match greeted {
         Ok(Ok(greeted)) => greeted,
-        Ok(Err(error)) => return debug!(%program, %error, "not SOCKS5, or not let in"),
+        Ok(Err(error)) => {
+            debug!(%program, %error, "not SOCKS5, or not let in");
+            return linger(tcp).await;
+        }
         Err(_) => return debug!(%program, "the SOCKS5 handshake took too long"),
     };
     place.occupy().await;
-    match command {
+    let tunnel = match command {
         Socks5Command::TCPConnect => connect(waiting, address, &shared).await,
-        Socks5Command::UDPAssociate => socks5_udp::serve(waiting, local, program, &shared).await,
-        Socks5Command::TCPBind => refuse(waiting, ReplyError::CommandNotSupported).await,
+        Socks5Command::UDPAssociate => {
+            socks5_udp::serve(waiting, local, program, &shared).await;
+            None
+        }
+        Socks5Command::TCPBind => {
+            refuse(waiting, ReplyError::CommandNotSupported).await;
+            None
+        }
+    };
+    match tunnel {
+        Some(tunnel) => tunnel.carry(tcp).await,
+        None => linger(tcp).await,
     }
 }
 
@@ -59,16 +77,18 @@ pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     authenticated.read_command().await
 }
 
-async fn connect(waiting: Waiting, address: TargetAddr, shared: &Shared) {
+/// What the program is connected with from now on; `None` if it was refused, or is gone.
+async fn connect(waiting: Waiting<&mut TcpStream>, address: TargetAddr, shared: &Shared) -> Option<Tunnel> {
     let Some(target) = target_of(address) else {
-        return refuse(waiting, ReplyError::AddressTypeNotSupported).await;
+        refuse(waiting, ReplyError::AddressTypeNotSupported).await;
+        return None;
     };
     match tunnel::open(shared, Protocol::Socks5, target, &[]).await {
-        Ok(tunnel) => {
-            let Ok(tcp) = waiting.reply_success(UNSPECIFIED).await else { return };
-            tunnel.carry(tcp).await;
+        Ok(tunnel) => waiting.reply_success(UNSPECIFIED).await.ok().map(|_| tunnel),
+        Err(reply) => {
+            refuse(waiting, reply_error(&reply)).await;
+            None
         }
-        Err(reply) => refuse(waiting, reply_error(&reply)).await,
     }
 }
 
@@ -88,7 +108,7 @@ pub(super) fn target_of(address: TargetAddr) -> Option<Target> {
     }
 }
 
-pub(super) async fn refuse(waiting: Waiting, error: ReplyError) {
+pub(super) async fn refuse(waiting: Waiting<&mut TcpStream>, error: ReplyError) {
     let _ = waiting.reply_error(&error).await;
 }
 

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fast_socks5::{ReplyError, new_udp_header, parse_udp_request};
-use tokio::net::UdpSocket;
+use tokio::net::{TcpStream, UdpSocket};
 use tracing::debug;
 
 use super::{
@@ -22,7 +22,12 @@ const MAX_DATAGRAM: usize = 65_535;
 
 /// Serves one association until the program, whose TCP connection came to `local`, closes that, or the
 /// server ends it.
-pub(super) async fn serve(waiting: Waiting, local: SocketAddr, program: SocketAddr, shared: &Shared) {
+pub(super) async fn serve(
+    waiting: Waiting<&mut TcpStream>,
+    local: SocketAddr,
+    program: SocketAddr,
+    shared: &Shared,
+) {
     let program = program.ip().to_canonical();
     let Ok(socket) = UdpSocket::bind(beside(local)).await else {
         return refuse(waiting, ReplyError::GeneralFailure).await;
@@ -32,12 +37,12 @@ pub(super) async fn serve(waiting: Waiting, local: SocketAddr, program: SocketAd
         Ok(association) => association,
         Err(reply) => return refuse(waiting, reply_error(&reply)).await,
     };
-    let Ok(mut tcp) = waiting.reply_success(address).await else { return };
+    let Ok(tcp) = waiting.reply_success(address).await else { return };
     let mut ignored = tokio::io::sink();
     tokio::select! {
         () = relay(&socket, association, program) => {}
         // What the program says here means nothing; the end of its connection ends the association.
-        _ = tokio::io::copy(&mut tcp, &mut ignored) => {}
+        _ = tokio::io::copy(tcp, &mut ignored) => {}
     }
     debug!(%program, "UDP association ended");
 }
