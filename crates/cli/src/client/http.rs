@@ -38,7 +38,7 @@ use socket2::SockRef;
 use tokio::{
     io::AsyncWriteExt as _,
     net::TcpStream,
-    time::{MissedTickBehavior, interval, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 use tracing::debug;
 
@@ -88,16 +88,19 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
     let tcp = Arc::new(tcp);
     let guard = TokioIo::new(Guard::new(Watched::new(&tcp), visit.clone()));
     let mut connection = builder().serve_connection(guard, service).with_upgrades();
-    let ended = tokio::select! {
-        ended = &mut connection => ended.map_err(|error| error.to_string()),
-        () = silence(&visit) => Err("nothing moved for too long".to_owned()),
-        () = gone(&tcp, &visit) => Err("the program is gone".to_owned()),
-        () = visit.sent_away() => {
-            // As one ends that has waited for too long. The answer has as long to leave as to be read.
-            Pin::new(&mut connection).graceful_shutdown();
-            match timeout(LINGER, &mut connection).await {
-                Ok(ended) => ended.map_err(|error| error.to_string()),
-                Err(_) => Err("another needs its place".to_owned()),
+    let mut must_go = false;
+    let ended = loop {
+        tokio::select! {
+            // A request that has come by now has a seat, and is answered.
+            biased;
+            ended = &mut connection => break ended.map_err(|error| error.to_string()),
+            () = silence(&visit) => break Err("nothing moved for too long".to_owned()),
+            () = gone(&tcp, &visit) => break Err("the program is gone".to_owned()),
+            () = rest(&visit), if must_go => break Err("another needs its place".to_owned()),
+            () = visit.sent_away(), if !must_go => {
+                // As one ends that has waited for too long.
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
+                must_go = true;
             }
         }
     };
@@ -144,6 +147,18 @@ async fn silence(visit: &Visit) {
         still = if moved == seen { still + TICK } else { Duration::ZERO };
         seen = moved;
         if still > if visit.has_ended() { HALF_CLOSED_TIMEOUT } else { IDLE_TIMEOUT } {
+            return;
+        }
+    }
+}
+
+/// Returns once no answer has been under way for a while, in which what is left of the last one can leave.
+async fn rest(visit: &Visit) {
+    let mut until = Instant::now() + LINGER;
+    loop {
+        sleep_until(until).await;
+        until = visit.resting().unwrap_or_else(Instant::now) + LINGER;
+        if until <= Instant::now() {
             return;
         }
     }
@@ -316,19 +331,26 @@ mod tests {
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
-    use crate::client::Uplink;
+    use crate::{client::Uplink, status::Live};
+
+    /// A program's connection, and the proxy's end of it.
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let program = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (program, listener.accept().await.unwrap().0)
+    }
+
+    fn shared(uplink: Uplink) -> Arc<Shared> {
+        let (credentials, tun) = (std::sync::RwLock::default(), OnceLock::default());
+        Arc::new(Shared { uplink, credentials, answers: Arc::default(), tun })
+    }
 
     /// Its program may not have read the end of the answer, which a reset would take away.
     #[tokio::test]
     async fn who_was_answered_and_must_go_hears_all_of_the_answer() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut program = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (tcp, _) = listener.accept().await.unwrap();
+        let (mut program, tcp) = pair().await;
         let (place, send_away) = Place::alone();
-        let uplink = Uplink::without_server();
-        let (credentials, tun) = (std::sync::RwLock::default(), OnceLock::default());
-        let shared = Shared { uplink, credentials, answers: Arc::default(), tun };
-        let served = tokio::spawn(serve(tcp, place, Arc::new(shared)));
+        let served = tokio::spawn(serve(tcp, place, shared(Uplink::without_server())));
         // The proxy answers this itself.
         program.write_all(b"OPTIONS http://a.example/ HTTP/1.1\r\nMax-Forwards: 0\r\n\r\n").await.unwrap();
         // When this comes its place is free again.
@@ -337,6 +359,27 @@ mod tests {
         program.read_to_end(&mut answer).await.expect("an end without a reset");
         let answer = String::from_utf8(answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("requests.\n"), "{answer}");
+        drop(program);
+        served.await.unwrap();
+    }
+
+    /// It asks at the moment at which it is sent away, and has a seat by then. Who waits for that has waited for
+    /// less than a server is waited for.
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_when_it_must_go_is_answered() {
+        let (mut program, tcp) = pair().await;
+        let (place, send_away) = Place::alone();
+        place.occupy().await;
+        place.vacate();
+        send_away();
+        place.occupy().await;
+        program.write_all(b"GET http://a.example/ HTTP/1.1\r\n\r\n").await.unwrap();
+        tcp.readable().await.unwrap();
+        let (uplink, _publish) = Uplink::new(Arc::new(Live::new(true)));
+        let served = tokio::spawn(serve(tcp, place, shared(uplink)));
+        let mut answer = String::new();
+        program.read_to_string(&mut answer).await.expect("an end without a reset");
+        assert!(answer.starts_with("HTTP/1.1 502") && answer.ends_with("still trying\n"), "{answer}");
         drop(program);
         served.await.unwrap();
     }
