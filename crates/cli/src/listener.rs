@@ -200,7 +200,7 @@ impl Place {
     }
 
     /// Returns once the connection, which has been served, is to end within a few seconds, since another
-    /// needs its place. One task at a time may wait for that.
+    /// needs its place, unless it has a seat again. One task at a time may wait for that.
     pub(crate) async fn sent_away(&self) {
         self.parting.notified().await;
     }

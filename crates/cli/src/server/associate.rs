@@ -351,8 +351,9 @@ impl Peers {
         let address = address.or_else(|| self.names.get(&target).and_then(|(_, so_far)| *so_far));
         make_room(&mut self.names, &target, |(when, _)| *when);
         self.names.insert(target.clone(), (Instant::now(), address));
-        if target.is_resolver() {
-            self.resolver = address;
+        if target == Target::resolver() && self.resolver != address {
+            // Another owes nothing for the one before.
+            (self.resolver, self.debt) = (address, None);
         }
         self.asked.retain(|asked| *asked != target);
         let (ready, waiting) =
@@ -478,6 +479,7 @@ mod tests {
         assert_eq!(peers.name_of("127.0.0.1:80".parse().unwrap()), None);
         assert_eq!(route(&mut peers, "127.0.0.1:5353"), None, "by its address it is any host");
         assert_eq!(look_up(&mut peers, &format!("{RESOLVER}:80")).await, [], "DNS and nothing else");
+        assert_eq!(peers.name_of(here).unwrap().to_string(), resolver, "it may still answer");
     }
 
     /// The server may be told another name server while an association lasts.
@@ -494,6 +496,7 @@ mod tests {
         assert_eq!(route(&mut peers, &resolver), Some(before), "nothing waits");
         let (target, address) = peers.lookups.join_next().await.unwrap().unwrap();
         assert!(peers.found(target.clone(), address).is_empty());
+        assert_eq!(peers.overdue_from(), None, "it was never asked");
         assert_eq!(route(&mut peers, &resolver), Some(after));
         assert_eq!(peers.name_of(before), None);
         // Who cannot be asked takes nothing away.
