@@ -103,11 +103,13 @@ pub(super) enum Unanswered {
 }
 
 impl Origins {
-    /// One that goes over `present`, if there is a connection to a server: one that was left, as since its
-    /// server is about to stop, waits for the end of what goes over it.
+    /// One that goes over `present`, the connection to the server: one that was left, as since its server is
+    /// about to stop, waits for the end of what goes over it. Where there is none now, the one so far may
+    /// only be silent, and what is new waits for who answers first.
     fn take(&mut self, target: &Target, present: Option<u64>) -> Option<Origin> {
         let is_left = |origin: &Origin| present.is_some_and(|present| origin.over != present);
         self.kept.retain(|origin| !origin.sender.is_closed() && !is_left(origin));
+        present?;
         let found = self.kept.iter().position(|origin| origin.target == *target)?;
         Some(self.kept.remove(found))
     }
@@ -359,7 +361,8 @@ mod tests {
         }
     }
 
-    /// As where the server drains: it waits for what goes over it, a request every few seconds without end.
+    /// As where the server drains: it waits for what goes over it, a request every few seconds without end. One
+    /// that does not answer may answer again.
     #[tokio::test]
     async fn a_kept_connection_over_a_server_that_was_left_is_asked_no_more() {
         let (_client, (send, receive), _server) = crate::association::tests::connected().await;
@@ -369,7 +372,10 @@ mod tests {
         let (sender, _connection) = http1::handshake(TokioIo::new(io)).await.unwrap();
         let mut origins = Origins::default();
         origins.put(Origin { target: target.clone(), sender, idle, sent: Arc::default(), over: 7 });
-        for (present, is_there) in [(Some(7), true), (None, true), (Some(8), false), (Some(7), false)] {
+        let (over, another) = (Some(7), Some(8));
+        for (present, is_there) in
+            [(over, true), (None, false), (over, true), (another, false), (over, false)]
+        {
             let taken = origins.take(&target, present);
             assert_eq!(taken.is_some(), is_there, "{present:?}");
             if let Some(origin) = taken {
