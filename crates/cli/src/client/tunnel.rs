@@ -46,9 +46,9 @@ impl From<Unanswered> for Reply {
 }
 
 impl Asked {
-    /// The number of the connection to the server that it is made on.
-    pub(super) fn over(&self) -> u64 {
-        self.session.connection.stable_id()
+    /// The connection to the server that it is made on.
+    pub(super) fn session(&self) -> &Session {
+        &self.session
     }
 
     /// The stream's other direction, once the server has granted the request.

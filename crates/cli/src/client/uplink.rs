@@ -475,4 +475,20 @@ impl Uplink {
     pub(crate) fn without_server() -> Self {
         Self::new(Arc::new(Live::new(true))).0
     }
+
+    /// Over this connection, and what has that given up because its server does not answer. What comes in its
+    /// place goes over the same one.
+    pub(crate) fn over(connection: &Connection) -> (Self, impl FnOnce() + use<>) {
+        let (uplink, publish) = Self::new(Arc::new(Live::new(true)));
+        let (connection, live) = (connection.clone(), uplink.live.clone());
+        let begin = move |reconnects| {
+            let host = "vps.example:4433".parse().expect("a place");
+            begin_session(&connection, &host, reconnects, &publish, &live).1
+        };
+        let marks = begin(0);
+        (uplink, move || {
+            begin(1);
+            marks.left.send_replace(true);
+        })
+    }
 }

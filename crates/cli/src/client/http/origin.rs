@@ -29,7 +29,7 @@ use tokio::{
 use super::body::Upload;
 use crate::{
     client::{
-        Uplink,
+        Session, Uplink,
         early::{Early, Refusal},
         tunnel::{self, Tunnel},
     },
@@ -90,7 +90,7 @@ struct Origin {
     /// Whether the last request was sent completely; nothing may follow half of one.
     sent: Arc<AtomicBool>,
     /// The connection to the server that it goes over.
-    over: u64,
+    session: Session,
 }
 
 /// Why there is no response.
@@ -107,7 +107,8 @@ impl Origins {
     /// about to stop, waits for the end of what goes over it. Where there is none now, the one so far may
     /// only be silent, and what is new waits for who answers first.
     fn take(&mut self, target: &Target, present: Option<u64>) -> Option<Origin> {
-        let is_left = |origin: &Origin| present.is_some_and(|present| origin.over != present);
+        let over = |origin: &Origin| origin.session.connection.stable_id();
+        let is_left = |origin: &Origin| present.is_some_and(|present| over(origin) != present);
         self.kept.retain(|origin| !origin.sender.is_closed() && !is_left(origin));
         present?;
         let found = self.kept.iter().position(|origin| origin.target == *target)?;
@@ -126,8 +127,9 @@ impl Origins {
 }
 
 /// Has `target` answer a request, over a kept connection or a new one. An origin server may close a
-/// kept connection just when a request is on its way, and then nobody knows what it made of it: so
-/// only what `again` makes once more, where that does no harm (RFC 9110 section 9.2.2), meets one.
+/// kept connection just when a request is on its way, or the server that it goes over be given up, and
+/// then nobody knows what became of it: so only what `again` makes once more, where that does no harm
+/// (RFC 9110 section 9.2.2), meets one.
 pub(super) async fn ask(
     origins: &std::sync::Mutex<Origins>,
     uplink: &Uplink,
@@ -144,12 +146,17 @@ pub(super) async fn ask(
             if !origin.sent.load(Relaxed) || origin.sender.ready().await.is_err() {
                 continue;
             }
-            match origin.send(request).await {
+            let session = origin.session.clone();
+            let sent = tokio::select! {
+                sent = origin.send(request) => sent.map_err(|mut error| error.take_message()),
+                () = session.left() => Err(None),
+            };
+            match sent {
                 Ok((response, lease)) => {
                     lock().put(origin);
                     return Ok((response, lease));
                 }
-                Err(mut error) => request = error.take_message().unwrap_or_else(again),
+                Err(unsent) => request = unsent.unwrap_or_else(again),
             }
             break;
         }
@@ -166,7 +173,7 @@ impl Origin {
     /// answer.
     async fn open(uplink: &Uplink, target: &Target) -> Result<Self, Reply> {
         let (send, asked) = tunnel::ask(uplink, target.clone()).await?;
-        let over = asked.over();
+        let session = asked.session().clone();
         let idle = Idle(Arc::new(watch::Sender::new(None)));
         let io = OriginIo {
             receive: Some(Early::new(asked.granted())),
@@ -183,8 +190,9 @@ impl Origin {
             .max_buf_size(MAX_HEAD)
             .handshake(TokioIo::new(io));
         let (sender, connection) = handshake.await.map_err(|error| Reply::new(Status::Failed, error))?;
+        let over = session.connection.stable_id();
         tokio::spawn(attend(connection, idle.0.subscribe(), uplink.clone(), over));
-        Ok(Self { target: target.clone(), sender, idle, sent: Arc::default(), over })
+        Ok(Self { target: target.clone(), sender, idle, sent: Arc::default(), session })
     }
 
     async fn send(
@@ -334,6 +342,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+    use crate::protocol::{self, MAX_MESSAGE, read_frame};
 
     /// A connection to an origin server over such a stream.
     fn over(send: SendStream, receive: mendpath::RecvStream, idle: &Idle) -> OriginIo {
@@ -344,6 +353,21 @@ mod tests {
             idle: idle.0.subscribe(),
             flow: None,
         }
+    }
+
+    /// Keeps a connection to an origin server over such a stream of the present connection, after a request that
+    /// was sent completely. Which origin server, and what must run.
+    async fn keep(
+        origins: &mut Origins,
+        (send, receive): (SendStream, mendpath::RecvStream),
+        uplink: &Uplink,
+    ) -> (Target, http1::Connection<TokioIo<OriginIo>, Upload>) {
+        let (target, idle) =
+            ("a.example:80".parse::<Target>().unwrap(), Idle(Arc::new(watch::Sender::new(None))));
+        let (sender, connection) = http1::handshake(TokioIo::new(over(send, receive, &idle))).await.unwrap();
+        let (sent, session) = (Arc::new(AtomicBool::new(true)), uplink.now().unwrap());
+        origins.put(Origin { target: target.clone(), sender, idle, sent, session });
+        (target, connection)
     }
 
     /// A program that is gone has left half a request behind, whose end that is not.
@@ -365,14 +389,11 @@ mod tests {
     /// that does not answer may answer again.
     #[tokio::test]
     async fn a_kept_connection_over_a_server_that_was_left_is_asked_no_more() {
-        let (_client, (send, receive), _server) = crate::association::tests::connected().await;
-        let target: Target = "a.example:80".parse().unwrap();
-        let idle = Idle(Arc::new(watch::Sender::new(None)));
-        let io = over(send, receive, &idle);
-        let (sender, _connection) = http1::handshake(TokioIo::new(io)).await.unwrap();
+        let (client, streams, _server) = crate::association::tests::connected().await;
+        let (uplink, _give_up) = Uplink::over(&client);
         let mut origins = Origins::default();
-        origins.put(Origin { target: target.clone(), sender, idle, sent: Arc::default(), over: 7 });
-        let (over, another) = (Some(7), Some(8));
+        let (target, _connection) = keep(&mut origins, streams, &uplink).await;
+        let (over, another) = (Some(client.stable_id()), Some(client.stable_id() + 1));
         for (present, is_there) in
             [(over, true), (None, false), (over, true), (another, false), (over, false)]
         {
@@ -382,6 +403,30 @@ mod tests {
                 origins.put(origin);
             }
         }
+    }
+
+    /// It may have come there, and does no harm if it comes twice.
+    #[tokio::test]
+    async fn a_request_on_a_kept_connection_is_made_again_once_its_server_is_given_up() {
+        let (client, streams, server) = crate::association::tests::connected().await;
+        let (uplink, give_up) = Uplink::over(&client);
+        let mut origins = Origins::default();
+        let (target, connection) = keep(&mut origins, streams, &uplink).await;
+        tokio::spawn(connection);
+        let origins = std::sync::Mutex::new(origins);
+        let get = || Request::get("/").body(Upload::none()).unwrap();
+        let served = async {
+            let (_silent, mut asked) = server.accept_bi().await.unwrap();
+            asked.read_u8().await.unwrap();
+            give_up();
+            let (_silent, mut asked) = server.accept_bi().await.unwrap();
+            read_frame(&mut asked, MAX_MESSAGE).await.unwrap().unwrap()
+        };
+        let frame = tokio::select! {
+            served = timeout(Duration::from_secs(60), served) => served.expect("it is made again"),
+            answered = ask(&origins, &uplink, &target, get(), Some(get)) => panic!("{:?}", answered.err()),
+        };
+        assert_eq!(protocol::Request::decode(&frame), Ok(protocol::Request::Connect(target)));
     }
 
     /// It refuses an upload, and has no time to read it.
