@@ -1,11 +1,12 @@
 //! Fields that are about one connection, and that the other side of a proxy must not see (RFC 9110
-//! section 7.6.1), and what says how many proxies a request may come through (section 7.6.2).
+//! section 7.6.1), what says how many proxies a request may come through (section 7.6.2), and that a
+//! message says its length once (section 8.6).
 
 use hyper::{
     HeaderMap,
     header::{
-        CONNECTION, HeaderName, MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-        TRANSFER_ENCODING, UPGRADE,
+        CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, MAX_FORWARDS, PROXY_AUTHENTICATE,
+        PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
     },
 };
 
@@ -48,6 +49,20 @@ pub(crate) fn may_go_on(fields: &mut HeaderMap) -> bool {
             true
         }
         None => true,
+    }
+}
+
+/// That a message says its length several times is what some read otherwise than others. That they are
+/// equal is seen to by whoever has read it (RFC 9110 section 8.6).
+pub(crate) fn say_length_once(fields: &mut HeaderMap) {
+    let first = fields.get(CONTENT_LENGTH).and_then(|first| {
+        let all = fields.get_all(CONTENT_LENGTH).iter().count();
+        let listed = first.as_bytes().split(|&byte| byte == b',').next()?;
+        let is_one = all == 1 && listed.len() == first.len();
+        if is_one { None } else { HeaderValue::from_bytes(listed.trim_ascii()).ok() }
+    });
+    if let Some(first) = first {
+        fields.insert(CONTENT_LENGTH, first);
     }
 }
 

@@ -337,6 +337,20 @@ async fn responses_that_nobody_can_trust_are_not_passed_on() {
     .await;
 }
 
+/// RFC 9110 section 8.6: some read two equal ones otherwise than others.
+#[tokio::test]
+async fn a_length_that_is_said_twice_is_passed_on_once() {
+    within(async {
+        let pair = Pair::start().await;
+        let origin =
+            origin(|_| ("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok".into(), Then::Keep)).await;
+        let mut program = pair.program().await;
+        let (head, body) = program.ask(&get(&origin, "/", "")).await;
+        assert_eq!((field(&head, "content-length"), body.as_str()), (Some("2"), "ok"));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_their_order() {
     within(async {

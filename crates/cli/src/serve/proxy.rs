@@ -30,7 +30,7 @@ use self::{
 };
 use super::site::{Answer, SiteBody, boxed, busy, text};
 use super::websocket::{WebSocket, keep_upgrade};
-use crate::hop_by_hop::{may_go_on, strip};
+use crate::hop_by_hop::{may_go_on, say_length_once, strip};
 
 /// For a connection to the server behind.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -118,7 +118,7 @@ impl Backend {
         strip(fields);
         fields::remove_claims(fields);
         fields::join_cookies(fields);
-        fields::say_length_once(fields);
+        say_length_once(fields);
         fields::add_via(fields, came_by);
         if early {
             fields.insert("early-data", HeaderValue::from_static("1"));

@@ -164,6 +164,7 @@ impl Proxy {
         }
         let (mut parts, body) = response.into_parts();
         hop_by_hop::strip(&mut parts.headers);
+        hop_by_hop::say_length_once(&mut parts.headers);
         parts.version = Version::HTTP_11;
         Response::from_parts(parts, Download::relayed(body, lease, turn, timed))
     }

@@ -6,7 +6,7 @@ use hyper::{
     header::{CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue, TRANSFER_ENCODING, VIA},
 };
 
-use crate::hop_by_hop::strip;
+use crate::hop_by_hop::{say_length_once, strip};
 
 /// What the client says of itself is not for it to say.
 const CLAIMS: [&str; 3] = ["forwarded", "proxy", "x-real-ip"];
@@ -72,20 +72,6 @@ pub(super) fn settle_length(fields: &mut HeaderMap, status: StatusCode) {
         fields.remove(CONTENT_LENGTH);
     } else {
         say_length_once(fields);
-    }
-}
-
-/// That a message says its length several times is what some read otherwise than others. That they are
-/// equal is seen to by whoever has read it (RFC 9110 section 8.6).
-pub(super) fn say_length_once(fields: &mut HeaderMap) {
-    let first = fields.get(CONTENT_LENGTH).and_then(|first| {
-        let all = fields.get_all(CONTENT_LENGTH).iter().count();
-        let listed = first.as_bytes().split(|&byte| byte == b',').next()?;
-        let is_one = all == 1 && listed.len() == first.len();
-        if is_one { None } else { HeaderValue::from_bytes(listed.trim_ascii()).ok() }
-    });
-    if let Some(first) = first {
-        fields.insert(CONTENT_LENGTH, first);
     }
 }
 
