@@ -18,7 +18,7 @@ use crate::{
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections to servers that a request is made on, each after the one before was lost.
-const SERVERS: usize = 3;
+pub(super) const SERVERS: usize = 3;
 
 /// A request that is made, and whose answer has not been read.
 pub(crate) struct Asked {
@@ -241,6 +241,7 @@ async fn request(session: &Session, request: &Request) -> Result<(SendStream, As
     }
 }
 
-fn lost() -> Reply {
+/// The answer in place of that of a server whose connection was lost before it came.
+pub(super) fn lost() -> Reply {
     Reply::new(Status::HostUnreachable, "the connection to the server was lost")
 }

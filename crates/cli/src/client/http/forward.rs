@@ -131,7 +131,7 @@ impl Proxy {
             && matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let again = can_repeat.then(|| {
             let parts = parts.clone();
-            move || Request::from_parts(parts, Upload::none())
+            move || Request::from_parts(parts.clone(), Upload::none())
         });
         let (permit, granted) = oneshot::channel();
         let mut request = Request::from_parts(parts, Upload::new(body, expects.then_some(granted)));

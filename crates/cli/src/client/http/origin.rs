@@ -102,6 +102,13 @@ pub(super) enum Unanswered {
     Broken(hyper::Error),
 }
 
+impl Unanswered {
+    /// The connection to the server was lost, or given up for another, before that answered.
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Refused(reply) if *reply == tunnel::lost())
+    }
+}
+
 impl Origins {
     /// One that goes over `present`, the connection to the server: one that was left, as since its server is
     /// about to stop, waits for the end of what goes over it. Where there is none now, the one so far may
@@ -129,16 +136,16 @@ impl Origins {
 /// Has `target` answer a request, over a kept connection or a new one. An origin server may close a
 /// kept connection just when a request is on its way, or the server that it goes over be given up, and
 /// then nobody knows what became of it: so only what `again` makes once more, where that does no harm
-/// (RFC 9110 section 9.2.2), meets one.
+/// (RFC 9110 section 9.2.2), meets one. It is made once more, too, where a server is lost before it answers.
 pub(super) async fn ask(
     origins: &std::sync::Mutex<Origins>,
     uplink: &Uplink,
     target: &Target,
     mut request: Request<Upload>,
-    again: Option<impl FnOnce() -> Request<Upload>>,
+    again: Option<impl Fn() -> Request<Upload>>,
 ) -> Result<(Response<Incoming>, Lease), Unanswered> {
     let lock = || origins.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(again) = again {
+    if let Some(again) = &again {
         loop {
             let present = uplink.now().map(|session| session.connection.stable_id());
             let kept = lock().take(target, present);
@@ -161,11 +168,22 @@ pub(super) async fn ask(
             break;
         }
     }
-    let mut origin = Origin::open(uplink, target).await.map_err(Unanswered::Refused)?;
-    let answered = origin.send(request).await;
-    let (response, lease) = answered.map_err(|error| Unanswered::from(error.into_error()))?;
-    lock().put(origin);
-    Ok((response, lease))
+    let mut servers = 1;
+    loop {
+        let mut origin = Origin::open(uplink, target).await.map_err(Unanswered::Refused)?;
+        let unanswered = match origin.send(request).await {
+            Ok(answered) => {
+                lock().put(origin);
+                return Ok(answered);
+            }
+            Err(error) => Unanswered::from(error.into_error()),
+        };
+        match &again {
+            Some(again) if unanswered.is_lost() && servers < tunnel::SERVERS => request = again(),
+            _ => return Err(unanswered),
+        }
+        servers += 1;
+    }
 }
 
 impl Origin {
@@ -402,6 +420,28 @@ mod tests {
             if let Some(origin) = taken {
                 origins.put(origin);
             }
+        }
+    }
+
+    /// As one that asks for a connection alone.
+    #[tokio::test]
+    async fn a_request_is_made_again_where_a_server_is_given_up_before_it_answers() {
+        let (client, (mut other, _answer), server) = crate::association::tests::connected().await;
+        other.write_all(b"x").await.unwrap();
+        let _other = server.accept_bi().await.unwrap();
+        let (uplink, give_up) = Uplink::over(&client);
+        let (origins, target) = (std::sync::Mutex::default(), "a.example:80".parse::<Target>().unwrap());
+        let get = || Request::get("/").body(Upload::none()).unwrap();
+        let served = async {
+            let (_silent, mut asked) = server.accept_bi().await.unwrap();
+            let first = read_frame(&mut asked, MAX_MESSAGE).await.unwrap();
+            give_up();
+            let (_silent, mut asked) = server.accept_bi().await.unwrap();
+            assert_eq!(read_frame(&mut asked, MAX_MESSAGE).await.unwrap(), first);
+        };
+        tokio::select! {
+            served = timeout(Duration::from_secs(60), served) => served.expect("it is made again"),
+            answered = ask(&origins, &uplink, &target, get(), Some(get)) => panic!("{:?}", answered.err()),
         }
     }
 
