@@ -131,7 +131,7 @@ const SILENT: Duration = Duration::from_secs(120);
 pub struct Incoming {
     config: IncomingConfig,
     flows: BTreeMap<u64, Flow>,
-    /// Flows with a hole, and since when: those that are waited for longest come first.
+    /// Flows of which packets wait, and since when the first of them has: who waits longest comes first.
     waiting: BTreeSet<(Instant, u64)>,
     held_bytes: usize,
     kept_bytes: usize,
@@ -225,13 +225,13 @@ impl Incoming {
             || bytes > held_before && self.held_bytes - held_before + bytes > self.config.most_held;
         if full {
             state.order.flush(&mut |packet| sink.take(packet));
-            self.counters.given_up += 1;
         }
+        self.counters.given_up += state.order.take_holes();
         self.moved(flow, before, held_before);
         match arrival {
             Arrival::Next(waited) => waited.into_iter().for_each(|late| self.spread.learn(late, now)),
             Arrival::Held => self.counters.held += 1,
-            Arrival::Ahead => self.counters.given_up += 1,
+            Arrival::Ahead => {}
             Arrival::Late(late) => {
                 self.counters.late += 1;
                 late.into_iter().for_each(|late| self.spread.learn(late, now));
@@ -310,7 +310,7 @@ impl Incoming {
         if self.kept_bytes == 0 { hold } else { hold.max(self.rtt * 3 / 4 + GRANULARITY).min(LONGEST) }
     }
 
-    /// Gives up holes that were waited for long enough.
+    /// Gives up the holes before packets that have waited long enough.
     pub fn on_timer(&mut self, now: Instant, sink: &mut dyn FnMut(&[u8])) {
         self.spread.roll(now);
         let mut sink = Sink { to: sink, packets: 0, bytes: 0 };
@@ -323,7 +323,7 @@ impl Incoming {
             };
             let (_, held_before) = state.order.held();
             state.order.skip(&mut |packet| sink.take(packet));
-            self.counters.given_up += 1;
+            self.counters.given_up += state.order.take_holes();
             self.moved(flow, Some(since), held_before);
         }
         self.count(&sink);
@@ -358,6 +358,7 @@ impl Incoming {
             self.held_bytes -= flow.order.held().1;
             self.kept_bytes -= flow.rebuild.kept();
             flow.order.flush(&mut |packet| sink.take(packet));
+            self.counters.given_up += flow.order.take_holes();
             self.counters.forgotten += 1;
         }
     }
@@ -410,6 +411,24 @@ mod tests {
         let counters = incoming.counters();
         assert_eq!((counters.held, counters.late, counters.held_bytes, counters.packets), (2, 1, 0, 5));
         assert_eq!(counters.given_up, 2);
+    }
+
+    /// Each packet's own time counts, also where holes before it were filled meanwhile.
+    #[test]
+    fn a_packet_behind_several_holes_waits_no_longer_than_one_behind_one() {
+        let mut incoming = Incoming::default();
+        incoming.set_path_spread(Duration::from_millis(20));
+        for (ms, sequence) in [(0, 0), (1, 7), (20, 4), (24, 2)] {
+            handle(&mut incoming, ms, 9, sequence);
+        }
+        assert_eq!(handle(&mut incoming, 25, 9, 1), [1, 2]);
+        assert_eq!(incoming.deadline(), Some(at(1 + 31)), "7 has waited since 1; 1 was late by 24");
+        assert!(handle(&mut incoming, 26, 9, 9).is_empty());
+        let mut out = Vec::new();
+        incoming.on_timer(at(32), &mut |packet| out.extend(packet));
+        assert_eq!((out, incoming.counters().given_up), (vec![4, 7], 2));
+        assert_eq!(incoming.deadline(), Some(at(26 + 31)), "nobody has waited for 8 for as long");
+        assert_eq!(handle(&mut incoming, 40, 9, 8), [8, 9]);
     }
 
     #[test]
