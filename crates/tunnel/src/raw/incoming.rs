@@ -30,7 +30,7 @@ pub struct IncomingConfig {
     /// Flows that are remembered; of more, those that were silent longest are forgotten. Default
     /// 4,096.
     pub most_flows: usize,
-    /// Bytes that wait for their order, of all flows. Default 4 MiB.
+    /// Bytes that wait for their order, of all flows, with 64 more for each packet. Default 4 MiB.
     pub most_held: usize,
     /// Bytes that are kept for combinations, of all flows. Default 4 MiB.
     pub most_kept: usize,
@@ -101,6 +101,16 @@ struct Flow {
     /// The highest number of a packet that was part of a unit.
     last_source: Option<u64>,
     last: Instant,
+    booked: Booked,
+}
+
+/// What waits of a flow, as it stands in the books of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Booked {
+    packets: usize,
+    bytes: usize,
+    /// Since when, and whether combinations may bring back what is missing.
+    waiting: Option<(bool, Instant)>,
 }
 
 impl Flow {
@@ -108,7 +118,14 @@ impl Flow {
     /// its neighbours are: else nothing will bring it back.
     fn may_be_mended(&self, is_source: bool) -> bool {
         let follows_source = self.last_source.is_some_and(|last| last + 1 >= self.order.next());
-        self.rebuild.is_coded() && (is_source || follows_source)
+        is_source || self.rebuild.is_coded() && follows_source
+    }
+
+    /// What the books should say.
+    fn waits(&self) -> Booked {
+        let (packets, bytes) = self.order.held();
+        let waiting = self.order.waiting_since().map(|since| (self.rebuild.is_coded(), since));
+        Booked { packets, bytes, waiting }
     }
 }
 
@@ -118,11 +135,15 @@ struct Numbered<'a> {
     flow: u64,
     sequence: u64,
     is_source: bool,
+    /// It came as combinations.
+    is_rebuilt: bool,
     packet: &'a [u8],
 }
 
 /// Packets of a flow that may wait; of more, all go on.
 const MOST_HELD_OF_FLOW: usize = 1_024;
+/// What one costs besides its bytes.
+const OVERHEAD: usize = 64;
 /// After so long without a packet a flow is forgotten.
 const SILENT: Duration = Duration::from_secs(120);
 
@@ -132,11 +153,15 @@ pub struct Incoming {
     config: IncomingConfig,
     flows: BTreeMap<u64, Flow>,
     /// Flows of which packets wait, and since when the first of them has: who waits longest comes first.
-    waiting: BTreeSet<(Instant, u64)>,
+    /// Those of which combinations may bring something back are the second ones.
+    waiting: [BTreeSet<(Instant, u64)>; 2],
+    held_packets: usize,
     held_bytes: usize,
     kept_bytes: usize,
     rtt: Duration,
     spread: Spread,
+    /// How late packets are that combinations bring back.
+    mended: Spread,
     /// Packets that were rebuilt, on their way into their order.
     rebuilt: Vec<(u64, Vec<u8>)>,
     counters: IncomingCounters,
@@ -181,7 +206,7 @@ impl Incoming {
         match Body::decode(datagram) {
             Ok(Body::Packet(packet)) => sink.take(packet),
             Ok(Body::Sequenced { flow, sequence, is_source, packet }) => {
-                let numbered = Numbered { flow, sequence, is_source, packet };
+                let numbered = Numbered { flow, sequence, is_source, is_rebuilt: false, packet };
                 self.arrive(now, &numbered, &mut sink);
                 if is_source {
                     self.keep(now, flow, sequence, packet, &mut sink);
@@ -202,7 +227,7 @@ impl Incoming {
 
     /// Whether the packet was not here before.
     fn arrive(&mut self, now: Instant, numbered: &Numbered<'_>, sink: &mut Sink<'_>) -> bool {
-        let Numbered { flow, sequence, is_source, packet } = *numbered;
+        let Numbered { flow, sequence, is_source, is_rebuilt, packet } = *numbered;
         if !self.flows.contains_key(&flow) {
             self.make_room(sink);
         }
@@ -211,44 +236,63 @@ impl Incoming {
             rebuild: Rebuild::default(),
             last_source: None,
             last: now,
+            booked: Booked::default(),
         });
         state.last = now;
-        let (before, (_, held_before)) = (state.order.waiting_since(), state.order.held());
         let waits = self.config.delivery == Delivery::InOrder
             && (!self.spread.hold().is_zero() || state.may_be_mended(is_source));
         if is_source {
             state.last_source = state.last_source.max(Some(sequence));
         }
         let arrival = state.order.arrive(now, sequence, packet, waits, &mut |packet| sink.take(packet));
-        let (packets, bytes) = state.order.held();
-        let full = packets > MOST_HELD_OF_FLOW
-            || bytes > held_before && self.held_bytes - held_before + bytes > self.config.most_held;
-        if full {
-            state.order.flush(&mut |packet| sink.take(packet));
-        }
-        self.counters.given_up += state.order.take_holes();
-        self.moved(flow, before, held_before);
+        self.book(flow);
+        self.bound(flow, arrival, sink);
+        let spread = if is_rebuilt { &mut self.mended } else { &mut self.spread };
         match arrival {
-            Arrival::Next(waited) => waited.into_iter().for_each(|late| self.spread.learn(late, now)),
+            Arrival::Next(waited) => waited.into_iter().for_each(|late| spread.learn(late, now)),
             Arrival::Held => self.counters.held += 1,
             Arrival::Ahead => {}
             Arrival::Late(late) => {
                 self.counters.late += 1;
-                late.into_iter().for_each(|late| self.spread.learn(late, now));
+                late.into_iter().for_each(|late| spread.learn(late, now));
             }
             Arrival::Double => self.counters.doubles += 1,
         }
         arrival != Arrival::Double
     }
 
-    /// The order of a flow has changed: so do the books of what waits.
-    fn moved(&mut self, flow: u64, before: Option<Instant>, held_before: usize) {
-        let Some(state) = self.flows.get(&flow) else { return };
-        let (after, (_, held)) = (state.order.waiting_since(), state.order.held());
-        self.held_bytes = self.held_bytes + held - held_before;
+    /// Lets all that waits of a flow go on if there is no room for one more packet of it.
+    fn bound(&mut self, flow: u64, arrival: Arrival, sink: &mut Sink<'_>) {
+        if arrival != Arrival::Held {
+            return;
+        }
+        let is_full = self.held_bytes + self.held_packets * OVERHEAD > self.config.most_held;
+        if let Some(state) = self.flows.get_mut(&flow)
+            && (is_full || state.booked.packets > MOST_HELD_OF_FLOW)
+        {
+            state.order.flush(&mut |packet| sink.take(packet));
+            self.book(flow);
+        }
+    }
+
+    /// What waits of a flow may have changed: so do the books of all.
+    fn book(&mut self, flow: u64) {
+        let Some(state) = self.flows.get_mut(&flow) else { return };
+        self.counters.given_up += state.order.take_holes();
+        let after = state.waits();
+        let before = std::mem::replace(&mut state.booked, after);
         if before != after {
-            before.map(|since| self.waiting.remove(&(since, flow)));
-            after.map(|since| self.waiting.insert((since, flow)));
+            self.rebook(flow, before, after);
+        }
+    }
+
+    fn rebook(&mut self, flow: u64, before: Booked, after: Booked) {
+        self.held_packets = self.held_packets + after.packets - before.packets;
+        self.held_bytes = self.held_bytes + after.bytes - before.bytes;
+        if before.waiting != after.waiting {
+            let waiting = &mut self.waiting;
+            before.waiting.map(|(coded, since)| waiting[usize::from(coded)].remove(&(since, flow)));
+            after.waiting.map(|(coded, since)| waiting[usize::from(coded)].insert((since, flow)));
         }
     }
 
@@ -290,8 +334,10 @@ impl Incoming {
             state.rebuild.clear();
             self.counters.unkept += 1;
         }
+        // From now on, or no more, something may be brought back.
+        self.book(flow);
         for (sequence, packet) in rebuilt.drain(..) {
-            let numbered = Numbered { flow, sequence, is_source: true, packet: &packet };
+            let numbered = Numbered { flow, sequence, is_source: true, is_rebuilt: true, packet: &packet };
             let is_new = self.arrive(now, &numbered, sink);
             self.counters.rebuilt += u64::from(is_new);
         }
@@ -300,38 +346,48 @@ impl Incoming {
 
     /// When [`on_timer`](Self::on_timer) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        self.waiting.first().map(|(since, _)| *since + self.hold())
+        let first = |coded: bool| Some(self.waiting[usize::from(coded)].first()?.0 + self.hold(coded));
+        [first(false), first(true)].into_iter().flatten().min()
     }
 
-    /// How long a hole is waited for: as long as packets were late, and where combinations may come
-    /// as long as these take.
-    fn hold(&self) -> Duration {
+    /// How long the holes of a flow are waited for: as long as packets were late, and where combinations
+    /// may come as long as these take.
+    fn hold(&self, coded: bool) -> Duration {
         let hold = self.spread.hold();
-        if self.kept_bytes == 0 { hold } else { hold.max(self.rtt * 3 / 4 + GRANULARITY).min(LONGEST) }
+        if !coded {
+            return hold;
+        }
+        hold.max(self.mended.hold()).max(self.rtt * 3 / 4 + GRANULARITY).min(LONGEST)
     }
 
     /// Gives up the holes before packets that have waited long enough.
     pub fn on_timer(&mut self, now: Instant, sink: &mut dyn FnMut(&[u8])) {
-        self.spread.roll(now);
+        self.roll(now);
         let mut sink = Sink { to: sink, packets: 0, bytes: 0 };
-        while let Some((since, flow)) = self.waiting.first().copied()
-            && since + self.hold() <= now
-        {
-            let Some(state) = self.flows.get_mut(&flow) else {
-                self.waiting.remove(&(since, flow));
-                continue;
-            };
-            let (_, held_before) = state.order.held();
-            state.order.skip(&mut |packet| sink.take(packet));
-            self.counters.given_up += state.order.take_holes();
-            self.moved(flow, Some(since), held_before);
+        for coded in [false, true] {
+            let hold = self.hold(coded);
+            while let Some((since, flow)) = self.waiting[usize::from(coded)].first().copied()
+                && since + hold <= now
+            {
+                let Some(state) = self.flows.get_mut(&flow) else {
+                    self.waiting[usize::from(coded)].remove(&(since, flow));
+                    continue;
+                };
+                state.order.skip(&mut |packet| sink.take(packet));
+                self.book(flow);
+            }
         }
         self.count(&sink);
     }
 
+    fn roll(&mut self, now: Instant) {
+        self.spread.roll(now);
+        self.mended.roll(now);
+    }
+
     /// Forgets flows that have been silent for long; call it about once a second.
     pub fn expire(&mut self, now: Instant) {
-        self.spread.roll(now);
+        self.roll(now);
         self.forget_stale(now);
         self.flows
             .retain(|_, flow| flow.order.held().0 > 0 || now.saturating_duration_since(flow.last) < SILENT);
@@ -354,8 +410,7 @@ impl Incoming {
         by_age.sort_unstable();
         for (_, id) in by_age.into_iter().take(self.config.most_flows / 8 + 1) {
             let Some(mut flow) = self.flows.remove(&id) else { continue };
-            flow.order.waiting_since().map(|since| self.waiting.remove(&(since, id)));
-            self.held_bytes -= flow.order.held().1;
+            self.rebook(id, flow.booked, Booked::default());
             self.kept_bytes -= flow.rebuild.kept();
             flow.order.flush(&mut |packet| sink.take(packet));
             self.counters.given_up += flow.order.take_holes();
@@ -373,144 +428,4 @@ impl Sink<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn at(ms: u64) -> Instant {
-        Instant::ORIGIN + Duration::from_millis(ms)
-    }
-
-    fn body(flow: u64, sequence: u64, packet: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        Body::Sequenced { flow, sequence, is_source: false, packet }.encode(&mut out);
-        out
-    }
-
-    fn handle(incoming: &mut Incoming, ms: u64, flow: u64, sequence: u64) -> Vec<u8> {
-        let mut out = Vec::new();
-        incoming.handle(&body(flow, sequence, &[sequence as u8]), at(ms), &mut |packet| out.extend(packet));
-        out
-    }
-
-    #[test]
-    fn what_was_late_once_is_waited_for_the_next_time() {
-        let mut incoming = Incoming::default();
-        assert_eq!(handle(&mut incoming, 0, 7, 1), [1], "nothing was ever late");
-        assert_eq!(handle(&mut incoming, 8, 7, 0), [0]);
-        assert!(handle(&mut incoming, 9, 7, 3).is_empty(), "now it is waited for");
-        assert_eq!(incoming.deadline(), Some(at(20)));
-        assert_eq!(handle(&mut incoming, 10, 7, 2), [2, 3]);
-        assert!(handle(&mut incoming, 11, 7, 5).is_empty());
-        let mut out = Vec::new();
-        incoming.on_timer(at(21), &mut |packet| out.extend(packet));
-        assert!(out.is_empty(), "not yet");
-        incoming.on_timer(at(22), &mut |packet| out.extend(packet));
-        assert_eq!((out, incoming.deadline()), (vec![5], None));
-        let counters = incoming.counters();
-        assert_eq!((counters.held, counters.late, counters.held_bytes, counters.packets), (2, 1, 0, 5));
-        assert_eq!(counters.given_up, 2);
-    }
-
-    /// Each packet's own time counts, also where holes before it were filled meanwhile.
-    #[test]
-    fn a_packet_behind_several_holes_waits_no_longer_than_one_behind_one() {
-        let mut incoming = Incoming::default();
-        incoming.set_path_spread(Duration::from_millis(20));
-        for (ms, sequence) in [(0, 0), (1, 7), (20, 4), (24, 2)] {
-            handle(&mut incoming, ms, 9, sequence);
-        }
-        assert_eq!(handle(&mut incoming, 25, 9, 1), [1, 2]);
-        assert_eq!(incoming.deadline(), Some(at(1 + 31)), "7 has waited since 1; 1 was late by 24");
-        assert!(handle(&mut incoming, 26, 9, 9).is_empty());
-        let mut out = Vec::new();
-        incoming.on_timer(at(32), &mut |packet| out.extend(packet));
-        assert_eq!((out, incoming.counters().given_up), (vec![4, 7], 2));
-        assert_eq!(incoming.deadline(), Some(at(26 + 31)), "nobody has waited for 8 for as long");
-        assert_eq!(handle(&mut incoming, 40, 9, 8), [8, 9]);
-    }
-
-    #[test]
-    fn only_what_may_have_been_part_of_a_unit_is_waited_for() {
-        let mut incoming = Incoming::default();
-        incoming.set_rtt(Duration::from_millis(40));
-        let mut come = |sequence: u64, is_source| {
-            let (mut datagram, mut out) = (Vec::new(), Vec::new());
-            let packet = [sequence as u8];
-            Body::Sequenced { flow: 1, sequence, is_source, packet: &packet }.encode(&mut datagram);
-            incoming.handle(&datagram, at(sequence), &mut |packet| out.push(packet[0]));
-            out
-        };
-        assert_eq!(come(0, true), [0]);
-        assert!(come(2, false).is_empty(), "1 may have been the last of the unit");
-        assert_eq!(come(1, false), [1, 2]);
-        assert_eq!(come(4, false), [4], "between packets of no unit nothing comes back");
-        assert!(come(6, true).is_empty(), "5 may have been the first");
-    }
-
-    #[test]
-    fn doubles_never_go_on() {
-        let mut incoming = Incoming::default();
-        for _ in 0..3 {
-            handle(&mut incoming, 0, 1, 0);
-        }
-        assert_eq!((incoming.counters().packets, incoming.counters().doubles), (1, 2));
-        let as_it_comes = IncomingConfig { delivery: Delivery::AsItComes, ..IncomingConfig::default() };
-        let mut incoming = Incoming::new(as_it_comes);
-        incoming.set_path_spread(Duration::from_millis(20));
-        assert_eq!(handle(&mut incoming, 0, 1, 1), [1]);
-        assert_eq!(handle(&mut incoming, 1, 1, 0), [0]);
-        assert!(handle(&mut incoming, 2, 1, 1).is_empty());
-    }
-
-    #[test]
-    fn flows_and_what_waits_are_bounded() {
-        let config = IncomingConfig { most_flows: 16, most_held: 100, ..IncomingConfig::default() };
-        let mut incoming = Incoming::new(config);
-        incoming.set_path_spread(Duration::from_millis(20));
-        for n in 0..2_000 {
-            handle(&mut incoming, n, n, 1);
-            let counters = incoming.counters();
-            assert!(counters.flows <= 16 && counters.held_bytes <= 100);
-            assert_eq!(incoming.waiting.len(), incoming.flows.len());
-        }
-        assert!(incoming.counters().forgotten > 1_900);
-        for n in 0..200 {
-            let packet = body(5_000, 1 + n, &[1; 10]);
-            incoming.handle(&packet, at(2_000), &mut |_| {});
-            assert!(incoming.counters().held_bytes <= 100);
-        }
-        incoming.on_timer(at(3_000), &mut |_| {});
-        incoming.expire(at(200_000));
-        assert_eq!((incoming.counters().flows, incoming.counters().held_bytes), (0, 0));
-    }
-
-    #[test]
-    fn one_flow_holds_no_more_than_it_may() {
-        let mut incoming = Incoming::default();
-        incoming.set_path_spread(Duration::from_millis(20));
-        for n in 1..=(MOST_HELD_OF_FLOW as u64 + 1) {
-            handle(&mut incoming, 0, 1, n);
-            assert!(incoming.counters().held_bytes <= MOST_HELD_OF_FLOW);
-        }
-        assert_eq!(incoming.counters().packets, MOST_HELD_OF_FLOW as u64 + 1);
-    }
-
-    proptest! {
-        #[test]
-        fn any_datagrams(
-            datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..60),
-            spread in 0u64..80,
-        ) {
-            let mut incoming = Incoming::new(IncomingConfig { most_flows: 4, most_held: 64, ..IncomingConfig::default() });
-            incoming.set_path_spread(Duration::from_millis(spread));
-            for (n, datagram) in (0..).zip(&datagrams) {
-                incoming.handle(datagram, at(n), &mut |_| {});
-                incoming.on_timer(at(n), &mut |_| {});
-                let counters = incoming.counters();
-                prop_assert!(counters.flows <= 4 && counters.held_bytes <= 64 + 40);
-            }
-        }
-    }
-}
+mod tests;
