@@ -34,6 +34,9 @@ const MANY_FLOWS: usize = 8;
 const MOST_QUEUED: usize = 1 << 20;
 /// How often the paths are looked at, and silent flows forgotten.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long what is sent beside packets waits where the connection had no room for it: what fills that
+/// leaves by itself, and nobody says so.
+const AGAIN: Duration = Duration::from_millis(5);
 /// The largest packet of a device at either end.
 pub(crate) const MTU: u16 = 1_500;
 
@@ -124,6 +127,8 @@ pub(crate) struct Link<'a, G> {
     waiting: VecDeque<Bytes>,
     /// Packets for the device.
     outbox: Outbox,
+    /// Before that there is no room for what is sent beside packets.
+    extras_after: units::Instant,
     large: u64,
     seen: Seen,
     counts: SharedCounts,
@@ -149,6 +154,7 @@ impl<'a, G: Guard> Link<'a, G> {
             queue: Queue::new(MOST_QUEUED),
             waiting: VecDeque::new(),
             outbox: Outbox::default(),
+            extras_after: units::Instant::ORIGIN,
             large: 0,
             seen: Seen::default(),
             counts,
@@ -217,8 +223,8 @@ impl<'a, G: Guard> Link<'a, G> {
     /// When something is to be done that no packet asks for. What is sent beside packets has no say while it
     /// may not leave: it would be due all the time.
     fn deadline(&self) -> Option<units::Instant> {
-        let may_leave = self.waiting.is_empty() && self.tunnel.room() > 0;
-        let extra = if may_leave { self.outgoing.extra_due() } else { None };
+        let due = self.outgoing.extra_due().filter(|_| self.waiting.is_empty());
+        let extra = due.map(|due| due.max(self.extras_after));
         [self.incoming.deadline(), self.outgoing.deadline(), extra].into_iter().flatten().min()
     }
 
@@ -258,13 +264,20 @@ impl<'a, G: Guard> Link<'a, G> {
         }
     }
 
-    /// Sends copies and combinations that are due, as long as the connection takes them.
+    /// Sends copies and combinations that are due, as long as the connection has room for the longest.
     fn send_extras(&mut self) {
         let now = self.now();
-        while self.tunnel.room() > 0
-            && let Some(extra) = self.outgoing.next_extra(now)
-            && self.tunnel.send_again(extra.datagram.into())
-        {}
+        let longest = self.tunnel.connection().max_datagram_size().unwrap_or(0);
+        self.extras_after = loop {
+            if self.tunnel.room() < longest {
+                break now + AGAIN.into();
+            }
+            let Some(extra) = self.outgoing.next_extra(now) else { break now };
+            let (is_copy, bytes) = (extra.is_copy, extra.datagram.len());
+            if !self.tunnel.send_again(extra.datagram.into()) {
+                self.outgoing.refused(is_copy, bytes);
+            }
+        };
     }
 
     /// A packet of the device, as a datagram if it may leave.
@@ -413,6 +426,29 @@ mod tests {
         assert_eq!(link.deadline(), None, "something waits, and goes first");
         link.waiting.clear();
         assert!(link.deadline().is_some());
+    }
+
+    /// Else one after the other would be taken out and refused, as long as there is room for less than that.
+    #[tokio::test]
+    async fn a_copy_waits_until_there_is_room_for_all_of_it() {
+        let (tunnel, _server) = PacketTunnel::for_test().await;
+        let (device, _other) = Device::for_test();
+        let mut link = Link::new(tunnel, Coding::Slp, &device, All, SharedCounts::default());
+        assert!(link.leaves(syn(1)).is_some());
+        // Its copy is due.
+        link.started -= Duration::from_millis(50);
+        // Nothing leaves meanwhile, as the connection's own task has no turn.
+        let (mut room, mut fill, left) = (link.tunnel.room(), VecDeque::new(), 20);
+        while room > left {
+            let length = (room - left).min(1_100);
+            fill.push_back(Bytes::from(vec![0; length]));
+            room -= length;
+        }
+        assert_eq!(link.tunnel.send(&mut fill, Via::AllPaths), 0);
+        link.send_queued();
+        let counters = link.outgoing.counters();
+        assert_eq!((link.tunnel.room(), counters.copies, counters.extras_dropped), (left, 0, 0));
+        assert_eq!(link.deadline(), Some(link.extras_after), "it is looked again, and not at once");
     }
 
     /// Nobody would wake the link where all that was taken out just fits.

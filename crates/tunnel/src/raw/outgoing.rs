@@ -219,6 +219,14 @@ impl Outgoing {
         Some(extra)
     }
 
+    /// What [`next_extra`](Self::next_extra) gave last, of so many bytes, could not leave after all.
+    pub fn refused(&mut self, is_copy: bool, bytes: usize) {
+        let count = if is_copy { &mut self.counters.copies } else { &mut self.counters.combinations };
+        *count -= 1;
+        self.counters.extra_bytes -= bytes as u64;
+        self.extras.dropped += 1;
+    }
+
     /// When [`on_timer`](Self::on_timer) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         self.ending.first().map(|(at, _)| *at)
@@ -303,6 +311,21 @@ mod tests {
         builder.icmpv4_echo_request(1, 2).write(&mut ping, b"x").unwrap();
         let sent = send(&ping);
         assert_eq!(Body::decode(&sent[2..]), Ok(Body::Packet(&ping)));
+    }
+
+    #[test]
+    fn what_could_not_leave_counts_as_dropped() {
+        let mut outgoing = Outgoing::new(OutgoingConfig { coding: Coding::Slp, ..OutgoingConfig::default() });
+        for from in 1..3 {
+            outgoing.handle(&udp(from), 1_500, Instant::ORIGIN);
+        }
+        let due = outgoing.extra_due().unwrap();
+        let extra = outgoing.next_extra(due).unwrap();
+        let (is_copy, bytes) = (extra.is_copy, extra.datagram.len());
+        assert!(is_copy && outgoing.next_extra(due).is_some());
+        outgoing.refused(is_copy, bytes);
+        let OutgoingCounters { copies, extra_bytes, extras_dropped, .. } = outgoing.counters();
+        assert_eq!((copies, extra_bytes, extras_dropped), (1, bytes as u64, 1));
     }
 
     /// Every packet opens a unit, and ends it: what is to be looked at is no more than the flows.
