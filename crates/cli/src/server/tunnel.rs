@@ -58,11 +58,19 @@ pub(crate) struct Tunnels {
     leases: Mutex<Leases<Name>>,
     clients: Mutex<BTreeMap<u32, Client>>,
     next: AtomicU64,
-    past: Mutex<Counts>,
+    books: Mutex<Books>,
     drops: Drops,
     server: (IpAddr, IpAddr),
     /// Somebody has taken the device away.
     is_gone: AtomicBool,
+}
+
+/// What became of the packets of all clients: sums that never fall.
+#[derive(Default)]
+struct Books {
+    past: Counts,
+    /// Of tunnels that have not ended, by the numbers of their clients; somebody else may have the address.
+    present: BTreeMap<u64, SharedCounts>,
 }
 
 /// Packets that went nowhere.
@@ -85,7 +93,14 @@ struct Client {
     /// Once it is known.
     connection: Option<Connection>,
     packets: mpsc::Sender<Vec<u8>>,
-    counts: SharedCounts,
+}
+
+impl Books {
+    fn sum(&self) -> Counts {
+        let mut sum = self.past;
+        self.present.values().for_each(|counts| sum += *lock(counts));
+        sum
+    }
 }
 
 impl Tunnels {
@@ -101,7 +116,7 @@ impl Tunnels {
             leases: Mutex::new(leases),
             clients: Mutex::default(),
             next: AtomicU64::new(0),
-            past: Mutex::default(),
+            books: Mutex::default(),
             drops: Drops::default(),
             server: (v4.into(), v6.into()),
             is_gone: AtomicBool::new(false),
@@ -146,11 +161,7 @@ impl Tunnels {
 
     /// What became of packets so far.
     pub(crate) fn row(&self) -> TunnelRow {
-        let mut counts = *lock(&self.past);
-        let clients = lock(&self.clients);
-        for client in clients.values() {
-            counts += *lock(&client.counts);
-        }
+        let (counts, clients) = (lock(&self.books).sum(), lock(&self.clients).len());
         let Drops { spoofed, forbidden, malformed, full, absent } = &self.drops;
         let dropped = [
             ("spoofed", spoofed),
@@ -161,7 +172,7 @@ impl Tunnels {
         ];
         let dropped = dropped.map(|(name, count)| (name, count.load(Relaxed)));
         let addresses = lock(&self.leases).len();
-        TunnelRow { clients: clients.len(), addresses, packets: counts.row(), dropped: dropped.into() }
+        TunnelRow { clients, addresses, packets: counts.row(), dropped: dropped.into() }
     }
 
     /// Gives a client its addresses; whoever had them under the same name is gone.
@@ -176,7 +187,8 @@ impl Tunnels {
         let lease = lock(&self.leases).enter(name, hash(&name), wanted).ok_or("all addresses are in use")?;
         let (packets, from_device) = mpsc::channel(WAITING);
         let (number, counts) = (self.next.fetch_add(1, Relaxed), SharedCounts::default());
-        let client = Client { number, connection: None, packets, counts: counts.clone() };
+        lock(&self.books).present.insert(number, counts.clone());
+        let client = Client { number, connection: None, packets };
         if lock(&self.clients).insert(lease.index, client).is_some() {
             debug!(address = %lease.v4, "a client is here anew");
         }
@@ -217,7 +229,11 @@ impl Drop for Seat {
         if clients.get(&self.lease.index).is_some_and(|client| client.number == self.number) {
             clients.remove(&self.lease.index);
         }
-        *lock(&self.tunnels.past) += *lock(&self.counts);
+        drop(clients);
+        let mut books = lock(&self.tunnels.books);
+        books.present.remove(&self.number);
+        books.past += *lock(&self.counts);
+        drop(books);
         lock(&self.tunnels.leases).leave(self.lease.index);
     }
 }
@@ -505,6 +521,22 @@ mod tests {
         drop(again);
         tunnels.hand_out(&packet(from, &to));
         assert_eq!((tunnels.row().clients, dropped(&tunnels, "absent")), (0, 3));
+    }
+
+    #[tokio::test]
+    async fn what_was_counted_stays_whoever_has_the_address() {
+        let (tunnels, _other) = tunnels();
+        let (seat, _packets) = tunnels.enter(name(1), 0).unwrap();
+        lock(&seat.counts).large = 5;
+        let (again, _packets) = tunnels.enter(name(1), 0).unwrap();
+        assert_eq!(tunnels.row().packets.large, 5, "its end is still to come");
+        lock(&again.counts).large = 2;
+        lock(&seat.counts).large = 6;
+        drop(seat);
+        assert_eq!(tunnels.row().packets.large, 8);
+        drop(again);
+        assert_eq!(tunnels.row().packets.large, 8);
+        assert!(lock(&tunnels.books).present.is_empty());
     }
 
     #[tokio::test]

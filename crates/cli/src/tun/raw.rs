@@ -120,6 +120,21 @@ struct RawCounts {
     full: AtomicU64,
 }
 
+impl RawCounts {
+    fn sum(&self) -> Counts {
+        let past = lock(&self.past);
+        let mut sum = *past;
+        sum += *lock(&self.present);
+        sum
+    }
+
+    /// The present tunnel has ended. Whoever asks for the sum meanwhile waits, or it would seem to fall.
+    fn end(&self) {
+        let mut past = lock(&self.past);
+        *past += std::mem::take(&mut *lock(&self.present));
+    }
+}
+
 /// A name for this machine, so that it gets the same addresses after a new start; by chance where
 /// the system has none.
 pub(crate) fn machine_name() -> [u8; 16] {
@@ -184,10 +199,8 @@ impl Raw {
 
     /// What became of packets.
     pub(super) fn row(&self) -> RawRow {
-        let mut sum = *lock(&self.counts.past);
-        sum += *lock(&self.counts.present);
         let RawCounts { strange, full, .. } = &*self.counts;
-        RawRow { packets: sum.row(), strange: strange.load(Relaxed), full: full.load(Relaxed) }
+        RawRow { packets: self.counts.sum().row(), strange: strange.load(Relaxed), full: full.load(Relaxed) }
     }
 }
 
@@ -213,8 +226,7 @@ async fn keep(
             goes_on = outlived(link, &mut packets, &session.connection) => goes_on,
             () = session.left() => false,
         };
-        let last = std::mem::take(&mut *lock(&counts.present));
-        *lock(&counts.past) += last;
+        counts.end();
         info!("the tunnel of packets ended; asking for another");
         if rival.took(goes_on, began.elapsed()) {
             if rival.0 == TAKEN {
