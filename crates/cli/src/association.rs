@@ -109,7 +109,7 @@ impl<T: Send + 'static> Reserved<T> {
 
     fn open(self, (send, receive): (SendStream, RecvStream), decode: fn(Vec<u8>) -> Option<T>) -> End<T> {
         let Self { route, arrivals, arrived } = self;
-        let (large, to_write) = route.hub.large_packets();
+        let (large, to_write) = route.hub.large_packets(&arrivals);
         let (alive, ended) = oneshot::channel();
         let route = Arc::new(route);
         // Packets that programs send one by one: they are few, and late ones are of no use.

@@ -18,8 +18,11 @@ pub(crate) struct PacketRow {
     /// To the device, and bytes of them.
     pub(crate) packets_received: u64,
     pub(crate) bytes_received: u64,
-    /// Too large for a datagram: they went on the stream.
+    /// Too large for a datagram: they went on the stream, if there was room.
     pub(crate) large: u64,
+    /// Dropped since too many waited between the connection and the device: of the other end, and large
+    /// ones for the stream.
+    pub(crate) crowded: u64,
     /// Dropped since packets had waited too long for the connection, and for want of room.
     pub(crate) overdue: u64,
     pub(crate) overflowed: u64,
@@ -91,6 +94,11 @@ impl PacketRow {
             ("packets_received", "Packets handed to the device as they were", self.packets_received),
             ("bytes_received", "Bytes of packets handed to the device as they were", self.bytes_received),
             ("large", "Packets too large for a datagram, carried on a stream", self.large),
+            (
+                "crowded",
+                "Packets dropped because too many waited between connection and device",
+                self.crowded,
+            ),
             ("overdue", "Packets dropped since they had waited too long for a while", self.overdue),
             ("overflowed", "Packets dropped because too many waited", self.overflowed),
             ("doubles", "Packets that had come before", self.doubles),

@@ -65,7 +65,7 @@ impl Hub {
         Self { connection, routes: Mutex::default(), arrived, large, dropped: Arc::default() }
     }
 
-    /// Packets that were dropped because too many, or too many bytes, were waiting here.
+    /// Packets of associations that were dropped because too many, or too many bytes, were waiting here.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
@@ -86,10 +86,11 @@ impl Hub {
         Some((number, inlet, outlet))
     }
 
-    /// Gives the datagrams of a tunnel a queue. A connection has one tunnel.
+    /// Gives the datagrams of a tunnel a queue, which counts what it drops by itself. A connection has one
+    /// tunnel.
     #[cfg(all(feature = "tunnel", target_os = "linux"))]
     pub(super) fn register_tunnel(&self, id: u32) -> Option<Registered<Bytes>> {
-        let (inlet, outlet) = super::queue::wide_queue(&self.arrived, &self.dropped);
+        let (inlet, outlet) = super::queue::wide_queue(&self.arrived, &Arc::default());
         let mut routes = self.routes();
         if routes.by_id.values().any(|(_, way)| matches!(way, Way::Tunnel(_))) {
             return None;
@@ -111,9 +112,12 @@ impl Hub {
         }
     }
 
-    /// A queue for packets that are too large for datagrams.
-    pub(super) fn large_packets(&self) -> (Inlet<Vec<u8>>, mpsc::Receiver<Held<Vec<u8>>>) {
-        queue(&self.large, &self.dropped)
+    /// A queue for packets that are too large for datagrams, of whom what comes goes to `arrivals`.
+    pub(super) fn large_packets<T>(
+        &self,
+        arrivals: &Inlet<T>,
+    ) -> (Inlet<Vec<u8>>, mpsc::Receiver<Held<Vec<u8>>>) {
+        queue(&self.large, arrivals.drops())
     }
 
     /// Whether the packet went out as a datagram, or was dropped as one; `false` when it is too

@@ -1,6 +1,9 @@
 //! A tunnel of whole IP packets: QUIC datagrams, and a stream for those that are too large for one.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use bytes::Bytes;
 use mendpath::{Connection, DatagramOptions, RecvStream, SendDatagramError, SendStream};
@@ -65,6 +68,11 @@ impl PacketTunnel {
         self.0.arrived.try_recv().ok()
     }
 
+    /// Packets that were dropped because too many waited: to be taken at this end, or for the stream.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.0.large.drops().load(Relaxed)
+    }
+
     /// Sends one for which there was no room as soon as there is. Cancel safe.
     pub(crate) async fn send_wait(connection: &Connection, datagram: Bytes, via: Via) {
         // It may have become too large while it waited; then it is lost, as packets may be.
@@ -115,5 +123,35 @@ impl PacketTunnel {
     pub(crate) async fn for_test() -> (Self, Connection) {
         let (client, stream, server) = super::tests::connected().await;
         (Self::reserve(&Arc::new(Hub::new(client)), 1).unwrap().begin(stream), server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_tunnel_drops_is_counted_as_that() {
+        let (tunnel, other) = PacketTunnel::for_test().await;
+        let hub = tunnel.0.route.hub.clone();
+        // The writer has no turn.
+        for _ in 0..300 {
+            let mut large = VecDeque::from([Bytes::from(vec![0; 20_000])]);
+            assert_eq!(tunnel.send(&mut large, Via::AllPaths), 1);
+        }
+        let large = tunnel.dropped();
+        assert!(large > 200, "{large}");
+        let handing_out = tokio::spawn({
+            let hub = hub.clone();
+            async move { hub.run().await }
+        });
+        let datagram = Bytes::from(tunnel.prefix().to_vec());
+        // Nobody takes them.
+        while tunnel.dropped() == large {
+            let _ = other.send_datagram(datagram.clone());
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(hub.dropped(), 0, "these are no packets of associations");
+        handing_out.abort();
     }
 }

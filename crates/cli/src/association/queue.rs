@@ -134,6 +134,11 @@ impl<T> Inlet<T> {
         }
     }
 
+    /// Counts what is dropped.
+    pub(super) fn drops(&self) -> &Arc<AtomicU64> {
+        &self.dropped
+    }
+
     /// Returns once nobody takes packets out any more.
     pub(super) async fn closed(&self) {
         self.queue.closed().await;

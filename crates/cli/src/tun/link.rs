@@ -66,19 +66,22 @@ pub(crate) struct Counts {
     pub(crate) received: IncomingCounters,
     /// Packets that were too large for a datagram.
     pub(crate) large: u64,
+    /// Packets that found no room between the connection and here.
+    pub(crate) crowded: u64,
     pub(crate) queue: QueueCounters,
 }
 
 impl Counts {
     /// For statistics.
     pub(crate) fn row(&self) -> PacketRow {
-        let Self { sent, received, large, queue } = self;
+        let Self { sent, received, large, crowded, queue } = self;
         PacketRow {
             packets_sent: sent.packets,
             bytes_sent: sent.bytes,
             packets_received: received.packets,
             bytes_received: received.bytes,
             large: *large,
+            crowded: *crowded,
             overdue: queue.overdue,
             overflowed: queue.overflowed,
             doubles: received.doubles,
@@ -106,6 +109,7 @@ impl std::ops::AddAssign for Counts {
         self.sent += other.sent;
         self.received += other.received;
         self.large += other.large;
+        self.crowded += other.crowded;
         self.queue += other.queue;
     }
 }
@@ -327,6 +331,7 @@ impl<G> Link<'_, G> {
             sent: self.outgoing.counters(),
             received: self.incoming.counters(),
             large: self.large,
+            crowded: self.tunnel.dropped(),
             queue: self.queue.counters(),
         };
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
