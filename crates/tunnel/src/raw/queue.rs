@@ -102,6 +102,19 @@ impl Queue {
         while self.bytes > self.most_bytes {
             self.make_room();
         }
+        // Twice as many as can wait with a packet each: half of them at least have lost all.
+        if self.flows.len() > self.most_bytes / OVERHEAD * 2 {
+            self.forget_empty();
+        }
+    }
+
+    /// Flows that have lost all lose their turn, too: as long as the connection takes nothing, nobody else
+    /// takes it from them.
+    fn forget_empty(&mut self) {
+        let Self { flows, new, old, .. } = self;
+        flows.retain(|_, waiting| waiting.queue.packets() > 0);
+        new.retain(|key| flows.contains_key(key));
+        old.retain(|key| flows.contains_key(key));
     }
 
     /// Drops half of what waits of the flow that has most, from the front. Where none has much, there are many
@@ -255,6 +268,21 @@ mod tests {
         assert_eq!(queue.counters().overflowed, 2 * lost);
         let left = std::iter::from_fn(|| queue.pop(at(0))).count();
         assert_eq!(left, usize::from(flows));
+    }
+
+    /// A program that opens one flow after the other while all paths are silent.
+    #[test]
+    fn flows_that_have_lost_all_are_forgotten_while_nothing_leaves() {
+        let most = 100 * (32 + OVERHEAD);
+        let mut queue = Queue::new(most);
+        for port in 0..20_000 {
+            queue.push(packet(port, 0, 4), at(0));
+            assert!(queue.flows() <= most / OVERHEAD * 2);
+            assert_eq!(queue.flows(), queue.new.len() + queue.old.len());
+        }
+        let left: Vec<u16> = std::iter::from_fn(|| queue.pop(at(0))).map(|it| name(&it).0).collect();
+        assert!(left.is_sorted() && left.len() > 20 && left.last() == Some(&19_999), "{left:?}");
+        assert_eq!(queue.counters().overflowed, 20_000 - left.len() as u64);
     }
 
     proptest! {
