@@ -167,7 +167,7 @@ pub(crate) struct TunRow {
     pub(crate) flows: usize,
     /// Programs' UDP sockets at the moment.
     pub(crate) udp_sockets: usize,
-    /// UDP packets that found no room.
+    /// UDP packets that found no room, or no association.
     pub(crate) udp_dropped: u64,
     /// Dropped, by reason.
     pub(crate) dropped: BTreeMap<&'static str, u64>,

@@ -126,7 +126,7 @@ fn encode_tun(tun: &TunRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result 
         ("tun_granted", "TCP connections that were granted", tun.granted),
         ("tun_refused", "TCP connections that were refused", tun.refused),
         ("tun_forgotten", "TCP flows forgotten before their end", tun.forgotten),
-        ("tun_udp_dropped", "UDP packets of programs that found no room", tun.udp_dropped),
+        ("tun_udp_dropped", "UDP packets of programs that found no room, or no association", tun.udp_dropped),
     ] {
         Metric { name, help }.counter(value, encoder)?;
     }

@@ -365,8 +365,8 @@ impl Carrier {
         self.datagrams.association(&self.shared.uplink).await
     }
 
-    pub(super) fn forget_socket(&self, key: (Kind, SocketAddr), number: u64) {
-        self.datagrams.forget(key, number);
+    pub(super) fn forget_socket(&self, key: (Kind, SocketAddr), number: u64, unsent: u64) {
+        self.datagrams.forget(key, number, unsent);
     }
 
     async fn keep_spares(self: Arc<Self>) -> Failure {

@@ -53,7 +53,7 @@ pub(super) struct Datagrams {
     taken: Notify,
     /// Sockets that ever were.
     count: AtomicU64,
-    /// Packets that found no room.
+    /// Packets that found no room, or no association.
     dropped: AtomicU64,
 }
 
@@ -112,23 +112,25 @@ impl Datagrams {
             }
         }
         let number = self.count.fetch_add(1, Relaxed);
-        let (packets, to_send) = mpsc::channel(WAITING);
+        let (packets, mut to_send) = mpsc::channel(WAITING);
         let _ = packets.try_send(item);
         make_room(&mut sockets, &key);
         sockets.insert(key, Socket { packets, last: now, number });
         let carrier = carrier.clone();
         tokio::spawn(async move {
-            serve(&carrier, kind, program, to_send).await;
-            carrier.forget_socket(key, number);
+            serve(&carrier, kind, program, &mut to_send).await;
+            carrier.forget_socket(key, number, left_over(&mut to_send));
         });
     }
 
-    /// Sockets at the moment, and packets that found no room.
+    /// Sockets at the moment, and packets that found no room, or no association.
     pub(super) fn counts(&self) -> (usize, u64) {
         (lock(&self.sockets).len(), self.dropped.load(Relaxed))
     }
 
-    pub(super) fn forget(&self, key: (Kind, SocketAddr), number: u64) {
+    /// A socket has ended, and so many of its packets were never sent.
+    pub(super) fn forget(&self, key: (Kind, SocketAddr), number: u64, unsent: u64) {
+        self.dropped.fetch_add(unsent, Relaxed);
         let mut sockets = lock(&self.sockets);
         if sockets.get(&key).is_some_and(|socket| socket.number == number) {
             sockets.remove(&key);
@@ -182,6 +184,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How many packets wait that nobody will take; no more come.
+fn left_over<T>(packets: &mut mpsc::Receiver<T>) -> u64 {
+    packets.close();
+    std::iter::from_fn(|| packets.try_recv().ok()).count() as u64
+}
+
 /// Sends the socket away that was silent longest, if there are as many as there may be and `key` is
 /// a new one.
 fn make_room(sockets: &mut BTreeMap<(Kind, SocketAddr), Socket>, key: &(Kind, SocketAddr)) {
@@ -198,7 +206,7 @@ async fn serve(
     carrier: &Carrier,
     kind: Kind,
     program: SocketAddr,
-    mut to_send: mpsc::Receiver<(SocketAddr, Vec<u8>)>,
+    to_send: &mut mpsc::Receiver<(SocketAddr, Vec<u8>)>,
 ) {
     let Some(mut association) = carrier.association().await else { return };
     let mut names = Names { resolver: None, only: true };
@@ -285,6 +293,16 @@ mod tests {
         let known = (Kind::Udp, program(1_999));
         make_room(&mut sockets, &known);
         assert_eq!(sockets.len(), MOST, "one that is there needs no room");
+    }
+
+    #[test]
+    fn packets_without_an_association_are_counted() {
+        let (packets, mut to_send) = mpsc::channel(WAITING);
+        (0..3).for_each(|n| packets.try_send(n).unwrap());
+        assert_eq!((left_over(&mut to_send), packets.try_send(3).is_err()), (3, true));
+        let datagrams = Datagrams::default();
+        datagrams.forget((Kind::Udp, program(1)), 0, 3);
+        assert_eq!(datagrams.counts(), (0, 3));
     }
 
     #[test]
