@@ -133,6 +133,8 @@ pub(crate) struct Link<'a, G> {
     outbox: Outbox,
     /// Before that there is no room for what is sent beside packets.
     extras_after: units::Instant,
+    /// Packets of the other end that the device did not get, and bytes of them.
+    refused: (u64, u64),
     large: u64,
     seen: Seen,
     counts: SharedCounts,
@@ -159,6 +161,7 @@ impl<'a, G: Guard> Link<'a, G> {
             waiting: VecDeque::new(),
             outbox: Outbox::default(),
             extras_after: units::Instant::ORIGIN,
+            refused: (0, 0),
             large: 0,
             seen: Seen::default(),
             counts,
@@ -297,7 +300,13 @@ impl<'a, G: Guard> Link<'a, G> {
     /// Hands over to the device what `take` lets through.
     fn hand_over(&mut self, take: impl FnOnce(&mut Incoming, units::Instant, &mut dyn FnMut(&[u8]))) {
         let (now, most) = (self.now(), self.largest());
-        let mut out = Passed { outbox: &mut self.outbox, guard: &mut self.guard, answers: Vec::new(), most };
+        let mut out = Passed {
+            outbox: &mut self.outbox,
+            guard: &mut self.guard,
+            refused: &mut self.refused,
+            answers: Vec::new(),
+            most,
+        };
         take(&mut self.incoming, now, &mut |packet| out.take(packet));
         let answers = out.answers;
         self.device.write_all(&mut self.outbox);
@@ -327,9 +336,12 @@ impl<'a, G: Guard> Link<'a, G> {
 
 impl<G> Link<'_, G> {
     fn tell(&self) {
+        let mut received = self.incoming.counters();
+        received.packets -= self.refused.0;
+        received.bytes -= self.refused.1;
         let counts = Counts {
             sent: self.outgoing.counters(),
-            received: self.incoming.counters(),
+            received,
             large: self.large,
             crowded: self.tunnel.dropped(),
             queue: self.queue.counters(),
@@ -352,6 +364,7 @@ impl<G> Drop for Link<'_, G> {
 struct Passed<'a, G> {
     outbox: &'a mut Outbox,
     guard: &'a mut G,
+    refused: &'a mut (u64, u64),
     answers: Vec<Vec<u8>>,
     /// The largest packet that fits a datagram of this end.
     most: usize,
@@ -361,10 +374,15 @@ impl<G: Guard> Passed<'_, G> {
     fn take(&mut self, packet: &[u8]) {
         match self.guard.judge(packet) {
             // What a SYN asks for leaves from here, and the other end knows what fits its own datagrams.
-            Verdict::Pass => _ = clamp_segments(self.outbox.push(packet), self.most),
+            Verdict::Pass => {
+                clamp_segments(self.outbox.push(packet), self.most);
+                return;
+            }
             Verdict::Drop => {}
             Verdict::Answer(answer) => self.answers.push(answer),
         }
+        self.refused.0 += 1;
+        self.refused.1 += packet.len() as u64;
     }
 }
 
@@ -387,9 +405,26 @@ mod tests {
             true
         }
 
-        fn judge(&mut self, _: &[u8]) -> Verdict {
-            Verdict::Pass
+        fn judge(&mut self, packet: &[u8]) -> Verdict {
+            if packet == FORBIDDEN { Verdict::Drop } else { Verdict::Pass }
         }
+    }
+
+    const FORBIDDEN: &[u8] = b"forbidden";
+
+    #[tokio::test]
+    async fn what_the_device_does_not_get_is_not_counted_as_received() {
+        let (tunnel, _server) = PacketTunnel::for_test().await;
+        let (device, _other) = Device::for_test();
+        let counts = SharedCounts::default();
+        let mut link = Link::new(tunnel, Coding::None, &device, All, counts.clone());
+        for packet in [FORBIDDEN, &syn(1), FORBIDDEN] {
+            let datagram = [&[0][..], packet].concat();
+            link.hand_over(|incoming, now, out| incoming.handle(&datagram, now, out));
+        }
+        drop(link);
+        let received = counts.lock().unwrap().received;
+        assert_eq!((received.packets, received.bytes), (1, 40));
     }
 
     /// A SYN from a port, whose loss would cost TCP a second.
