@@ -346,6 +346,12 @@ mod tests {
         assert_eq!((outgoing.ending.len(), outgoing.counters().kept_bytes), (0, 0));
     }
 
+    /// There are thousands, of each client of a server.
+    #[test]
+    fn a_flow_without_a_unit_takes_little() {
+        assert!(size_of::<Flow>() <= 256, "{}", size_of::<Flow>());
+    }
+
     #[test]
     fn flows_are_bounded() {
         let mut outgoing = Outgoing::new(OutgoingConfig { most_flows: 16, ..OutgoingConfig::default() });

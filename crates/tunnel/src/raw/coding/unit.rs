@@ -28,7 +28,8 @@ pub(in crate::raw) struct Sent<'a> {
 /// The units of one flow.
 #[derive(Debug, Default)]
 pub(in crate::raw) struct Units {
-    open: Option<Open>,
+    /// Most flows have none, and it is large.
+    open: Option<Box<Open>>,
     /// D: bytes of new data so far.
     sent: u64,
 }
@@ -78,14 +79,16 @@ impl Units {
         network: &Network,
     ) -> bool {
         let sent_before = self.sent;
-        let open = self.open.get_or_insert_with(|| Open {
-            first: sent.sequence,
-            since: now,
-            last: now,
-            sent_before,
-            packets: 0,
-            sources: Some(Encoder::new(sent.sequence as u32)),
-            bytes: 0,
+        let open = self.open.get_or_insert_with(|| {
+            Box::new(Open {
+                first: sent.sequence,
+                since: now,
+                last: now,
+                sent_before,
+                packets: 0,
+                sources: Some(Encoder::new(sent.sequence as u32)),
+                bytes: 0,
+            })
         });
         (open.last, open.packets) = (now, open.packets + 1);
         if let Some(sources) = &mut open.sources
