@@ -22,7 +22,10 @@ use tokio::{
 };
 use tracing::debug;
 
-use self::{hub::Registered, queue::Inlet};
+use self::{
+    hub::{Registered, Sent},
+    queue::Inlet,
+};
 use crate::{
     protocol::{MAX_PACKET, Packet, StreamCode, write_frame},
     splice::Abort as _,
@@ -71,22 +74,25 @@ impl Association {
         Arc::ptr_eq(&self.0.route.hub, hub)
     }
 
-    /// Sends a packet to the other end; drops it when the connection is full, as UDP does.
-    pub fn send(&self, packet: &Packet) {
-        if !self.0.route.hub.send(self.0.route.id, packet) {
-            self.send_surely(packet);
+    /// Sends a packet to the other end; drops it when the connection is full, as UDP does. Whether it went.
+    pub fn send(&self, packet: &Packet) -> bool {
+        match self.0.route.hub.send(self.0.route.id, packet) {
+            Sent::Yes => true,
+            Sent::Dropped => false,
+            Sent::TooLarge => self.send_surely(packet),
         }
     }
 
     /// Sends a packet on the association's stream, where a loss is mended: for small packets whose
-    /// sender would wait for seconds. Drops it when too many wait.
-    pub fn send_surely(&self, packet: &Packet) {
+    /// sender would wait for seconds. Drops it when too many wait. Whether it went.
+    pub fn send_surely(&self, packet: &Packet) -> bool {
         let frame = packet.encode();
         if frame.len() > MAX_PACKET {
-            return debug!(association = self.0.route.id, "dropped a packet that is too large");
+            debug!(association = self.0.route.id, "dropped a packet that is too large");
+            return false;
         }
         let bytes = frame.len();
-        self.0.large.offer(frame, bytes);
+        self.0.large.takes(frame, bytes)
     }
 
     /// The next packet from the other end; `None` once the association has ended. Cancel safe.
@@ -249,6 +255,18 @@ pub(crate) mod tests {
             tokio::task::yield_now().await;
         }
         assert!(Association::reserve(&hub, 1).is_some());
+    }
+
+    #[tokio::test]
+    async fn what_the_connection_has_no_room_for_is_counted() {
+        let (connection, stream, _other) = connected().await;
+        let hub = Arc::new(Hub::new(connection));
+        let association = Association::begin(&hub, 1, stream).unwrap();
+        let packet = Packet { peer: "192.0.2.1:9".parse().unwrap(), payload: vec![0; 1_000] };
+        // Nothing leaves meanwhile, as the connection's own task has no turn.
+        let went = (0..2_000).filter(|_| association.send(&packet)).count() as u64;
+        assert!((500..1_500).contains(&went), "a megabyte may wait: {went}");
+        assert_eq!(hub.dropped(), 2_000 - went);
     }
 
     /// The other end sends, and this one takes nothing.

@@ -43,6 +43,17 @@ struct Routes {
     next: u64,
 }
 
+/// What became of a packet that was to go out as a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// It is on its way, or the connection has ended.
+    Yes,
+    /// The connection is full.
+    Dropped,
+    /// It does not fit a datagram.
+    TooLarge,
+}
+
 /// What becomes of a datagram.
 enum Way {
     /// It is a packet of UDP.
@@ -65,7 +76,8 @@ impl Hub {
         Self { connection, routes: Mutex::default(), arrived, large, dropped: Arc::default() }
     }
 
-    /// Packets of associations that were dropped because too many, or too many bytes, were waiting here.
+    /// Packets of associations that were dropped because too many, or too many bytes, were waiting here or
+    /// in the connection.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
@@ -120,17 +132,20 @@ impl Hub {
         queue(&self.large, arrivals.drops())
     }
 
-    /// Whether the packet went out as a datagram, or was dropped as one; `false` when it is too
-    /// large for that.
-    pub(super) fn send(&self, id: u32, packet: &Packet) -> bool {
+    /// Sends a packet as a datagram.
+    pub(super) fn send(&self, id: u32, packet: &Packet) -> Sent {
         let datagram = packet.encode_datagram(id);
         if self.connection.max_datagram_size().is_none_or(|max| datagram.len() > max) {
-            return false;
+            return Sent::TooLarge;
         }
-        !matches!(
-            self.connection.send_datagram(Bytes::from(datagram)),
-            Err(SendDatagramError::TooLarge { .. } | SendDatagramError::Unsupported)
-        )
+        match self.connection.send_datagram(Bytes::from(datagram)) {
+            Err(SendDatagramError::TooLarge { .. } | SendDatagramError::Unsupported) => Sent::TooLarge,
+            Err(SendDatagramError::Blocked) => {
+                self.dropped.fetch_add(1, Relaxed);
+                Sent::Dropped
+            }
+            _ => Sent::Yes,
+        }
     }
 
     /// Hands out datagrams until the connection ends. What is malformed, unknown or too much is

@@ -120,18 +120,23 @@ impl<T> Inlet<T> {
         room
     }
 
-    /// Puts a packet in the room that was made for it; drops it if too many wait.
-    pub(super) fn put(&self, packet: T, room: Room) {
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.queue.try_send(Held { packet, _room: room }) {
+    /// Puts a packet in the room that was made for it; drops it if too many wait. Whether it is in.
+    pub(super) fn put(&self, packet: T, room: Room) -> bool {
+        let put = self.queue.try_send(Held { packet, _room: room });
+        if let Err(mpsc::error::TrySendError::Full(_)) = put {
             self.dropped.fetch_add(1, Relaxed);
         }
+        put.is_ok()
     }
 
     /// Puts a packet of `bytes` in, or drops it.
     pub(super) fn offer(&self, packet: T, bytes: usize) {
-        if let Some(room) = self.room(bytes) {
-            self.put(packet, room);
-        }
+        self.takes(packet, bytes);
+    }
+
+    /// The same. Whether it is in.
+    pub(super) fn takes(&self, packet: T, bytes: usize) -> bool {
+        self.room(bytes).is_some_and(|room| self.put(packet, room))
     }
 
     /// Counts what is dropped.

@@ -365,6 +365,10 @@ impl Carrier {
         self.datagrams.association(&self.shared.uplink).await
     }
 
+    pub(super) fn udp_found_no_room(&self) {
+        self.datagrams.found_no_room();
+    }
+
     pub(super) fn forget_socket(&self, key: (Kind, SocketAddr), number: u64, unsent: u64) {
         self.datagrams.forget(key, number, unsent);
     }

@@ -128,6 +128,11 @@ impl Datagrams {
         (lock(&self.sockets).len(), self.dropped.load(Relaxed))
     }
 
+    /// A packet found no room in the connection.
+    pub(super) fn found_no_room(&self) {
+        self.dropped.fetch_add(1, Relaxed);
+    }
+
     /// A socket has ended, and so many of its packets were never sent.
     pub(super) fn forget(&self, key: (Kind, SocketAddr), number: u64, unsent: u64) {
         self.dropped.fetch_add(unsent, Relaxed);
@@ -217,10 +222,10 @@ async fn serve(
                 let Some((remote, payload)) = packet else { return };
                 names.asked(remote, carrier.asks_for_names(remote));
                 let packet = Packet { peer: carrier.target(remote), payload };
-                if remote.port() == DNS_PORT {
-                    association.send_surely(&packet);
-                } else {
-                    association.send(&packet);
+                let is_question = remote.port() == DNS_PORT;
+                let went = if is_question { association.send_surely(&packet) } else { association.send(&packet) };
+                if !went {
+                    carrier.udp_found_no_room();
                 }
                 until = Instant::now() + IDLE;
             }
@@ -302,7 +307,8 @@ mod tests {
         assert_eq!((left_over(&mut to_send), packets.try_send(3).is_err()), (3, true));
         let datagrams = Datagrams::default();
         datagrams.forget((Kind::Udp, program(1)), 0, 3);
-        assert_eq!(datagrams.counts(), (0, 3));
+        datagrams.found_no_room();
+        assert_eq!(datagrams.counts(), (0, 4));
     }
 
     #[test]
