@@ -124,7 +124,8 @@ impl Hub {
         }
     }
 
-    /// A queue for packets that are too large for datagrams, of whom what comes goes to `arrivals`.
+    /// A queue for packets that are too large for datagrams, of whoever has `arrivals`: what both drop counts
+    /// together.
     pub(super) fn large_packets<T>(
         &self,
         arrivals: &Inlet<T>,

@@ -306,7 +306,8 @@ mod tests {
             arrivals in proptest::collection::vec((0u64..3, 0u64..60), 1..200),
             hold in 0u64..20,
         ) {
-            let (mut order, mut now, mut came) = (Order::starting(0), 0, BTreeMap::new());
+            let (mut order, mut now) = (Order::starting(0), 0);
+            let mut came = BTreeMap::<u64, u64>::new();
             let hold = Duration::from_millis(hold);
             for (ms, sequence) in arrivals {
                 // Each moment by itself, as a timer would.
