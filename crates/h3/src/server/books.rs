@@ -1,0 +1,96 @@
+//! What the requests of a connection share, and what becomes of each.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use h3::error::Code;
+use http::StatusCode;
+use mendpath::VarInt;
+use tokio::time::Instant;
+
+use super::limits::Limits;
+use crate::patience::within;
+
+/// What the requests of a connection share.
+pub(super) struct Books {
+    pub(super) limits: Limits,
+    pub(super) connection: mendpath::Connection,
+    /// Requests that were given up above those that were answered.
+    given_up: AtomicU32,
+    /// When the last one was over.
+    over: Mutex<Instant>,
+    /// Hears of those that the service does not see.
+    pub(super) refused: Box<dyn Fn(StatusCode) + Send + Sync>,
+}
+
+impl Books {
+    pub(super) fn new(
+        limits: Limits,
+        connection: mendpath::Connection,
+        refused: Box<dyn Fn(StatusCode) + Send + Sync>,
+    ) -> Self {
+        Self { limits, connection, given_up: AtomicU32::new(0), over: Mutex::new(Instant::now()), refused }
+    }
+
+    /// Waits for what is said of the connection itself, for which the client must have room (RFC 9114
+    /// section 6.2). Where it has none for so long, the connection is closed, which ends the wait.
+    pub(super) async fn with_room<F: Future>(
+        &self,
+        patience: Duration,
+        mut saying: Pin<&mut F>,
+    ) -> F::Output {
+        if let Ok(said) = within(patience, saying.as_mut()).await {
+            return said;
+        }
+        let code = VarInt::saturating(Code::H3_GENERAL_PROTOCOL_ERROR.value());
+        self.connection.close(code, b"there is no room for the control stream");
+        saying.await
+    }
+
+    fn on_over(&self, outcome: Outcome) {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let count = |count: u32| match outcome {
+            Outcome::Answered => count.saturating_sub(1),
+            Outcome::Begun => count,
+            Outcome::Cancelled => count.saturating_add(1),
+        };
+        let before = self.given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(count(n)));
+        if before.is_ok_and(|before| count(before) > self.limits.cancelled) {
+            let code = VarInt::saturating(Code::H3_EXCESSIVE_LOAD.value());
+            self.connection.close(code, b"too many requests were given up");
+        }
+    }
+
+    /// How long it is since a request was over, if none is under way.
+    pub(super) fn quiet(&self) -> Duration {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    Answered,
+    /// Given up, after some of its answer.
+    Begun,
+    Cancelled,
+}
+
+/// A request under way, which counts once it is over. One whose task ends without an outcome, because
+/// something panics, was given up.
+pub(super) struct UnderWay {
+    pub(super) books: Arc<Books>,
+    pub(super) outcome: Outcome,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.books.on_over(self.outcome);
+    }
+}
