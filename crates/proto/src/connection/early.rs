@@ -11,6 +11,7 @@ use super::{
     Connection, Event,
     declared::Declared,
     frames::{Contents, FrameContext},
+    receive::{Arrived, Protected},
 };
 use crate::{
     PacketPurpose, Transmit,
@@ -141,27 +142,22 @@ impl Connection {
         }
     }
 
-    pub(super) fn on_zero_rtt_packet(
-        &mut self,
-        now: Instant,
-        arrived: super::receive::Arrived,
-        packet: &mut [u8],
-        number_at: usize,
-    ) {
+    pub(super) fn on_zero_rtt_packet(&mut self, now: Instant, arrived: Arrived, packet: Protected<'_>) {
+        let Protected { bytes, number_at, .. } = packet;
         if self.side == Side::Client {
             return;
         }
         let Some(keys) = &self.early.keys else { return };
         let here = |p: &&Path| p.network().remote == arrived.network.remote;
         let Some(path) = self.paths.of_handshake().filter(here) else { return };
-        let Some(field) = crypto::unprotect(&*keys.header, packet, number_at) else { return };
+        let Some(field) = crypto::unprotect(&*keys.header, bytes, number_at) else { return };
         let received = path.received();
         let number =
             expand_packet_number(field.truncated, field.len, received.largest().map_or(0, |n| n + 1));
         if received.classify(number) != Arrival::New {
             return;
         }
-        let (header, payload) = packet.split_at_mut(number_at + field.len);
+        let (header, payload) = bytes.split_at_mut(number_at + field.len);
         let Some(payload) = crypto::open(&*keys.packet, PathId::ZERO, number, header, payload) else {
             self.stats.malformed_packets += 1;
             return;

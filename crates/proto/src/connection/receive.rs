@@ -33,6 +33,15 @@ pub(super) struct Arrived {
     pub(super) datagram: u64,
 }
 
+/// A packet with its protection.
+pub(super) struct Protected<'a> {
+    pub(super) bytes: &'a mut [u8],
+    /// Where the packet number begins.
+    pub(super) number_at: usize,
+    /// What the peer says that its connection id is; empty in short headers, which do not say it.
+    scid: ConnectionId,
+}
+
 /// A 1-RTT packet without its protection.
 struct Opened<'a> {
     number: u64,
@@ -86,7 +95,7 @@ impl Connection {
             };
             let (packet, tail) = rest.split_at_mut(len);
             if let Some(kind) = kind {
-                self.on_packet(now, kind, arrived, packet, number_at, scid);
+                self.on_packet(now, kind, arrived, Protected { bytes: packet, number_at, scid });
             }
             if self.stats.packets_received != read_before {
                 arrived.size = 0;
@@ -98,28 +107,16 @@ impl Connection {
         }
     }
 
-    /// Hands a packet to what reads its kind; only long headers say `scid`.
-    fn on_packet(
-        &mut self,
-        now: Instant,
-        kind: PacketKind,
-        arrived: Arrived,
-        packet: &mut [u8],
-        number_at: usize,
-        scid: ConnectionId,
-    ) {
+    /// Hands a packet to what reads its kind.
+    fn on_packet(&mut self, now: Instant, kind: PacketKind, arrived: Arrived, packet: Protected<'_>) {
         match kind {
-            PacketKind::Initial => {
-                self.on_long_packet(now, Level::Initial, arrived, packet, number_at, scid);
-            }
-            PacketKind::Handshake => {
-                self.on_long_packet(now, Level::Handshake, arrived, packet, number_at, scid);
-            }
+            PacketKind::Initial => self.on_long_packet(now, Level::Initial, arrived, packet),
+            PacketKind::Handshake => self.on_long_packet(now, Level::Handshake, arrived, packet),
             PacketKind::OneRtt => match self.cids.path_of(&arrived.dcid) {
-                Some(path) => self.on_short_packet(now, path, arrived, packet, number_at),
+                Some(path) => self.on_short_packet(now, path, arrived, packet),
                 None => self.stats.malformed_packets += 1,
             },
-            PacketKind::ZeroRtt => self.on_zero_rtt_packet(now, arrived, packet, number_at),
+            PacketKind::ZeroRtt => self.on_zero_rtt_packet(now, arrived, packet),
         }
     }
 
@@ -139,26 +136,19 @@ impl Connection {
     }
 
     /// An Initial or Handshake packet.
-    fn on_long_packet(
-        &mut self,
-        now: Instant,
-        level: Level,
-        arrived: Arrived,
-        packet: &mut [u8],
-        number_at: usize,
-        scid: ConnectionId,
-    ) {
+    fn on_long_packet(&mut self, now: Instant, level: Level, arrived: Arrived, packet: Protected<'_>) {
+        let Protected { bytes, number_at, scid } = packet;
         if !self.is_worth_opening(level, &arrived) {
             return;
         }
         let Some(space) = self.handshake.space(level) else { return };
-        let Some(field) = crypto::unprotect(&*space.keys.remote.header, packet, number_at) else { return };
+        let Some(field) = crypto::unprotect(&*space.keys.remote.header, bytes, number_at) else { return };
         let expected = space.space.received().largest().map_or(0, |n| n + 1);
         let number = expand_packet_number(field.truncated, field.len, expected);
         if space.space.received().classify(number) == Arrival::Duplicate {
             return;
         }
-        let (header, payload) = packet.split_at_mut(number_at + field.len);
+        let (header, payload) = bytes.split_at_mut(number_at + field.len);
         let opened = crypto::open(&*space.keys.remote.packet, PathId::ZERO, number, header, payload);
         let Some(payload) = opened else {
             self.stats.malformed_packets += 1;
@@ -208,18 +198,12 @@ impl Connection {
     }
 
     /// A 1-RTT packet for `path`.
-    fn on_short_packet(
-        &mut self,
-        now: Instant,
-        id: PathId,
-        arrived: Arrived,
-        packet: &mut [u8],
-        number_at: usize,
-    ) {
+    fn on_short_packet(&mut self, now: Instant, id: PathId, arrived: Arrived, packet: Protected<'_>) {
         if !self.handshake.is_complete() {
             return;
         }
-        let Some(opened) = self.open_short_packet(now, id, packet, number_at) else { return };
+        let number_at = packet.number_at;
+        let Some(opened) = self.open_short_packet(now, id, packet) else { return };
         let Opened { number, expected, payload, .. } = opened;
         if self.state.is_closed() {
             if Frames::new(payload).any(|f| matches!(f, Ok(Frame::ConnectionClose(_)))) {
@@ -256,11 +240,11 @@ impl Connection {
         &mut self,
         now: Instant,
         id: PathId,
-        packet: &'a mut [u8],
-        number_at: usize,
+        packet: Protected<'a>,
     ) -> Option<Opened<'a>> {
+        let Protected { bytes, number_at, .. } = packet;
         let one_rtt = self.handshake.one_rtt.as_mut()?;
-        let field = crypto::unprotect(one_rtt.remote_header(), packet, number_at)?;
+        let field = crypto::unprotect(one_rtt.remote_header(), bytes, number_at)?;
         let path = self.paths.get(&id);
         let received = path.map(|p| p.received());
         let expected = received.and_then(|r| r.largest()).map_or(0, |n| n + 1);
@@ -271,7 +255,7 @@ impl Connection {
         }
         let bounds = path.map(|p| *p.phase()).unwrap_or_default();
         let phase = one_rtt.phase_of(field.key_phase, number, &bounds);
-        let (header, payload) = packet.split_at_mut(number_at + field.len);
+        let (header, payload) = bytes.split_at_mut(number_at + field.len);
         let Some(payload) = crypto::open(one_rtt.remote(phase), id, number, header, payload) else {
             self.on_failed_decryption(now);
             return None;
