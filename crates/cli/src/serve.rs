@@ -314,6 +314,7 @@ async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped:
     while connections.join_next().await.is_some() {}
 }
 
+/// Answers who comes by HTTP/3, if its network has room for one more, until it goes or is to.
 async fn serve_http3_client(
     incoming: Incoming,
     http3: Http3,

@@ -1,31 +1,31 @@
 //! One QUIC connection: a struct that owns the subsystems and connects them.
 //!
-//! | file         | concern                                                                   |
-//! |--------------|---------------------------------------------------------------------------|
-//! | `handshake`  | TLS, Initial and Handshake packets, what follows from transport parameters |
-//! | `early`      | data before the handshake is complete (0-RTT)                              |
-//! | `key_update` | when 1-RTT keys follow each other (RFC 9001 section 6)                    |
-//! | `retry`      | Retry, Version Negotiation and address validation tokens                  |
-//! | `application` | what the application writes and reads: streams, datagrams                 |
-//! | `receive`    | from datagrams to packets                                                 |
-//! | `frames`     | from packets to frames to subsystems                                      |
-//! | `acks`       | what becomes of packets: whom an ACK or a loss concerns                    |
-//! | `transmit`   | which packet is next                                                      |
-//! | `path_bound` | what must leave on a certain path: validation, probes                     |
-//! | `packet`     | how a packet is built, sealed and recorded                                |
-//! | `repair`     | what recovery sends and receives: copies, symbols, blocks                 |
-//! | `observe`    | what an observer is told, for traces                                      |
-//! | `multipath`  | opening, validating, closing paths                                        |
-//! | `migration`  | paths whose addresses change                                              |
-//! | `silence`    | probe timeouts, and receivers that wait in vain                            |
-//! | `admission`  | what a client may use up before the application lets it in               |
-//! | `close`      | how a connection ends                                                     |
-//! | `declared`   | what the peer's transport parameters say                                  |
-//! | `counters`   | what is counted                                                           |
-//! | `timers`     | deadlines                                                                 |
-//! | `bulk`       | whether all that happens is that stream data comes in                     |
-//! | `rest`       | what is given back when nothing happens                                   |
-//! | `neglect`    | the rule that whatever waits has one                                      |
+//! | file          | concern                                                                    |
+//! |---------------|----------------------------------------------------------------------------|
+//! | `handshake`   | TLS, Initial and Handshake packets, what follows from transport parameters |
+//! | `early`       | data before the handshake is complete (0-RTT)                              |
+//! | `key_update`  | when 1-RTT keys follow each other (RFC 9001 section 6)                     |
+//! | `retry`       | Retry, Version Negotiation and address validation tokens                   |
+//! | `application` | what the application writes and reads: streams, datagrams                  |
+//! | `receive`     | from datagrams to packets                                                  |
+//! | `frames`      | from packets to frames to subsystems                                       |
+//! | `acks`        | what becomes of packets: whom an ACK or a loss concerns                    |
+//! | `transmit`    | which packet is next                                                       |
+//! | `path_bound`  | what must leave on a certain path: validation, probes                      |
+//! | `packet`      | how a packet is built, sealed and recorded                                 |
+//! | `repair`      | what recovery sends and receives: copies, symbols, blocks                  |
+//! | `observe`     | what an observer is told, for traces                                       |
+//! | `multipath`   | opening, validating, closing paths                                         |
+//! | `migration`   | paths whose addresses change                                               |
+//! | `silence`     | probe timeouts, and receivers that wait in vain                            |
+//! | `admission`   | what a client may use up before the application lets it in                 |
+//! | `close`       | how a connection ends                                                      |
+//! | `declared`    | what the peer's transport parameters say                                   |
+//! | `counters`    | what is counted                                                            |
+//! | `timers`      | deadlines                                                                  |
+//! | `bulk`        | whether all that happens is that stream data comes in                      |
+//! | `rest`        | what is given back when nothing happens                                    |
+//! | `neglect`     | the rule that whatever waits has a deadline                                |
 
 mod acks;
 mod admission;

@@ -2,7 +2,7 @@
 
 use units::Instant;
 
-use super::{ACK_DELAY_EXPONENT, Connection, handshake::max_datagram_frame_size};
+use super::{Connection, handshake::max_datagram_frame_size};
 use crate::{
     Event, NetworkPath,
     crypto::Level,
@@ -272,11 +272,6 @@ impl Connection {
             self.issue_cids()?;
         }
         Ok(())
-    }
-
-    /// The ack_delay field of our ACKs.
-    pub(super) fn encode_ack_delay(delay: units::Duration) -> u64 {
-        delay.as_micros() >> ACK_DELAY_EXPONENT
     }
 }
 

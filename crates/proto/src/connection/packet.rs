@@ -2,7 +2,7 @@
 
 use units::{Duration, Instant};
 
-use super::Connection;
+use super::{ACK_DELAY_EXPONENT, Connection};
 use crate::{
     PacketPurpose,
     crypto::{self, Level, TAG_LEN},
@@ -296,7 +296,9 @@ impl Connection {
         };
         let Some(received) = received.filter(|r| r.owes_ack()) else { return };
         let (path, delay) = match builder.level {
-            Level::OneRtt => (multipath.then_some(of), Self::encode_ack_delay(received.ack_delay(now))),
+            Level::OneRtt => {
+                (multipath.then_some(of), received.ack_delay(now).as_micros() >> ACK_DELAY_EXPONENT)
+            }
             _ => (None, 0),
         };
         let room = builder.limit.saturating_sub(out.len());
