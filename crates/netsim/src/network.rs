@@ -308,23 +308,26 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
     /// Makes sure that the link is woken in time. An event that has become too early does no harm.
     fn schedule(&mut self, index: usize) {
         let edge = &mut self.edges[index];
-        let Some(next) = edge.link.next_delivery() else { return };
-        let next = next.max(self.now);
-        if next < Instant::MAX && edge.wake.is_none_or(|wake| next < wake) {
-            edge.wake = Some(next);
+        if let Some(next) = sooner(edge.link.next_delivery(), &mut edge.wake, self.now) {
             self.events.push(next, Element::Edge(index));
         }
     }
 
     fn schedule_shared(&mut self, index: usize) {
         let shared = &mut self.shared[index];
-        let Some(next) = shared.link.next_delivery() else { return };
-        let next = next.max(self.now);
-        if next < Instant::MAX && shared.wake.is_none_or(|wake| next < wake) {
-            shared.wake = Some(next);
+        if let Some(next) = sooner(shared.link.next_delivery(), &mut shared.wake, self.now) {
             self.events.push(next, Element::Shared(index));
         }
     }
+}
+
+/// When a link is to be woken for its next `delivery`, which `wake` says from then on; `None` if it is woken
+/// by then, or nothing is to come.
+#[inline]
+fn sooner(delivery: Option<Instant>, wake: &mut Option<Instant>, now: Instant) -> Option<Instant> {
+    let next = delivery?.max(now);
+    let is_sooner = next < Instant::MAX && wake.is_none_or(|wake| next < wake);
+    is_sooner.then(|| *wake.insert(next))
 }
 
 fn edge_index(path: PathId, direction: Direction) -> usize {
@@ -341,6 +344,24 @@ mod tests {
 
     fn config(text: &str) -> LinkConfig {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_link_is_woken_once_for_the_earliest_of_its_deliveries() {
+        let (at, mut wake) = (Instant::from_nanos, None);
+        for (delivery, expected) in [
+            (None, None),
+            (Some(Instant::MAX), None),
+            (Some(at(9)), Some(at(9))),
+            (Some(at(9)), None),
+            (Some(at(12)), None),
+            // What is overdue is due now.
+            (Some(at(1)), Some(at(5))),
+            (Some(at(2)), None),
+        ] {
+            assert_eq!(sooner(delivery, &mut wake, at(5)), expected, "{delivery:?}");
+        }
+        assert_eq!(wake, Some(at(5)));
     }
 
     /// Two hosts that send back what they get over two unlike paths; returns arrivals and trace
