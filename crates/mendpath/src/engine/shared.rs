@@ -181,21 +181,20 @@ impl Shared {
 
     /// Closes with an application code; the first close counts.
     pub(crate) fn close(&self, code: VarInt, reason: &[u8]) {
-        let mut state = self.lock();
-        if state.error.is_none() {
-            state.proto.close(clock::now(), code, reason);
-            self.end(&mut state, ConnectionError::LocallyClosed);
-        }
-        drop(state);
-        self.wake_driver();
+        self.end_here(|proto| proto.close(clock::now(), code, reason));
     }
 
     /// Turns a client away: with the application's code once the handshake is complete, with
     /// CONNECTION_REFUSED before.
     pub(crate) fn refuse(&self, code: VarInt, reason: &str) {
+        self.end_here(|proto| proto.refuse(clock::now(), code, reason));
+    }
+
+    /// Ends the connection from this side, unless it has ended.
+    fn end_here(&self, close: impl FnOnce(&mut proto::Connection)) {
         let mut state = self.lock();
         if state.error.is_none() {
-            state.proto.refuse(clock::now(), code, reason);
+            close(&mut state.proto);
             self.end(&mut state, ConnectionError::LocallyClosed);
         }
         drop(state);
