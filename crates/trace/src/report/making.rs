@@ -368,40 +368,38 @@ fn lost_packets(
 fn resent(options: &Options, tally: &Tally, packets: &SentAgain<'_>, grouping: &Grouping) -> Vec<Resent> {
     let start = tally.first.unwrap_or(Instant::ORIGIN);
     let again = packets.again.iter().take(options.listed).map(|packet| {
+        let &Retransmission { at, ends, flags, bytes, class, point, .. } = packet;
         let resent = Resent {
-            at_ms: ms(packet.at.saturating_duration_since(start)),
-            from: packet.ends[0].to_string(),
-            to: packet.ends[1].to_string(),
-            flags: packet.flags.to_string(),
-            bytes: packet.bytes,
             interval_ms: Some(ms(packet.interval)),
             attempt: Some(packet.attempt),
             needless: packet.needless,
-            class: packet.class,
             paper_timeout: Some(grouping.is_timeout(packet)),
-            point: packet.point,
+            ..without_original(start, &Filled { at, ends, flags, bytes, class, point })
         };
-        (packet.at, resent)
+        (at, resent)
     });
-    let filled = packets.filled.iter().take(options.listed).map(|packet| {
-        let resent = Resent {
-            at_ms: ms(packet.at.saturating_duration_since(start)),
-            from: packet.ends[0].to_string(),
-            to: packet.ends[1].to_string(),
-            flags: packet.flags.to_string(),
-            bytes: packet.bytes,
-            interval_ms: None,
-            attempt: None,
-            needless: false,
-            class: packet.class,
-            paper_timeout: None,
-            point: packet.point,
-        };
-        (packet.at, resent)
-    });
+    let filled = packets.filled.iter().take(options.listed);
+    let filled = filled.map(|packet| (packet.at, without_original(start, packet)));
     let mut all: Vec<(Instant, Resent)> = again.chain(filled).collect();
     all.sort_by_key(|(at, _)| *at);
     all.into_iter().take(options.listed).map(|(_, resent)| resent).collect()
+}
+
+/// What can be told of a packet that was sent again where its original is not in the capture.
+fn without_original(start: Instant, packet: &Filled) -> Resent {
+    Resent {
+        at_ms: ms(packet.at.saturating_duration_since(start)),
+        from: packet.ends[0].to_string(),
+        to: packet.ends[1].to_string(),
+        flags: packet.flags.to_string(),
+        bytes: packet.bytes,
+        interval_ms: None,
+        attempt: None,
+        needless: false,
+        class: packet.class,
+        paper_timeout: None,
+        point: packet.point,
+    }
 }
 
 /// To microseconds.
