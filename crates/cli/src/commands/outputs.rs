@@ -47,3 +47,34 @@ pub(super) fn same_file(a: &Path, b: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
     identity(a).is_some_and(|found| identity(b) == Some(found))
 }
+
+/// The first `length` bytes of a file, or all if it has fewer; `None` if it cannot be read. Devices and pipes
+/// are not: what came from there does not come again.
+#[cfg(feature = "trace")]
+pub(super) fn start_of(file: &Path, length: u64) -> Option<Vec<u8>> {
+    use std::io::Read as _;
+    if !fs::metadata(file).is_ok_and(|found| found.is_file()) {
+        return None;
+    }
+    let mut start = Vec::new();
+    fs::File::open(file).ok()?.take(length).read_to_end(&mut start).ok()?;
+    Some(start)
+}
+
+#[cfg(all(test, feature = "trace"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_of_a_file_is_no_longer_than_asked_and_only_files_have_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("trace");
+        assert_eq!(start_of(&file, 2), None);
+        for (content, start) in [("", ""), ("a", "a"), ("abc", "ab")] {
+            fs::write(&file, content).unwrap();
+            assert_eq!(start_of(&file, 2).as_deref(), Some(start.as_bytes()));
+        }
+        assert_eq!(start_of(directory.path(), 2), None);
+        assert_eq!(start_of(Path::new("/dev/zero"), 2), None);
+    }
+}

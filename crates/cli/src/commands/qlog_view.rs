@@ -2,13 +2,17 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufRead, BufReader, Read as _},
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
 };
 
 use trace::{QlogError, qlog_page, read_qlog};
 
-use super::{check_writable, outputs::same_file, print, write};
+use super::{
+    check_writable,
+    outputs::{same_file, start_of},
+    print, write,
+};
 use crate::{
     args::ViewArgs,
     console::mention,
@@ -58,13 +62,7 @@ fn check_output(input: &Path, is_stdin: bool, output: &Path) -> Result<(), Failu
 
 /// Whether there is a file that begins as traces do: a separator of RFC 7464, and an object.
 fn starts_as_trace(file: &Path) -> bool {
-    let start = || {
-        let mut start = Vec::new();
-        File::open(file)?.take(2).read_to_end(&mut start)?;
-        io::Result::Ok(start)
-    };
-    // Devices and pipes are not read.
-    fs::metadata(file).is_ok_and(|found| found.is_file()) && start().is_ok_and(|start| start == b"\x1e{")
+    start_of(file, 2).is_some_and(|start| start == b"\x1e{")
 }
 
 fn open(file: &Path, is_stdin: bool) -> Result<Box<dyn BufRead>, QlogError> {

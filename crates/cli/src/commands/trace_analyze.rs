@@ -1,7 +1,7 @@
 //! `mendpath trace analyze`.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Read},
     path::Path,
 };
@@ -10,7 +10,7 @@ use trace::{Analyzer, FileReport, Limits, Method, Odds, Options, Report, is_capt
 use units::Duration;
 
 use super::{
-    outputs::{check_outputs, is_stdout, put, same_file},
+    outputs::{check_outputs, is_stdout, put, same_file, start_of},
     print,
 };
 use crate::{
@@ -64,14 +64,9 @@ fn check_captures(args: &AnalyzeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether there is a file `path` that begins as captures do. Devices and pipes are not read.
-fn starts_as_capture(path: &Path) -> bool {
-    let start = || {
-        let mut start = Vec::new();
-        File::open(path)?.take(8).read_to_end(&mut start)?;
-        io::Result::Ok(start)
-    };
-    fs::metadata(path).is_ok_and(|found| found.is_file()) && start().is_ok_and(|start| is_capture(&start))
+/// Whether there is a file that begins as captures do.
+fn starts_as_capture(file: &Path) -> bool {
+    start_of(file, 8).is_some_and(|start| is_capture(&start))
 }
 
 /// Success if everything was read and there was TCP in it.
