@@ -5,7 +5,6 @@ use std::{
     fmt,
     io::IsTerminal as _,
     path::Path,
-    str::FromStr,
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -40,19 +39,7 @@ impl LogFormat {
     const ALL: [(Self, &str); 2] = [(Self::Text, "text"), (Self::Json, "json")];
 }
 
-impl fmt::Display for LogFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(word::of(&Self::ALL, self))
-    }
-}
-
-impl FromStr for LogFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        word::read(&Self::ALL, text)
-    }
-}
+word::words!(LogFormat);
 
 /// Whether lines are written as JSON.
 static JSON: AtomicBool = AtomicBool::new(false);

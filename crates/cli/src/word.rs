@@ -19,3 +19,39 @@ pub(crate) fn unknown<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> S
     let words: Vec<_> = words.collect();
     format!("there is no `{text}`: use one of {}", words.join(", "))
 }
+
+/// Shows and reads a type of such values: those of its `ALL`.
+macro_rules! words {
+    ($type:ty) => {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad($crate::word::of(&Self::ALL, self))
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                $crate::word::read(&Self::ALL, text)
+            }
+        }
+    };
+}
+
+pub(crate) use words;
+
+#[cfg(test)]
+mod tests {
+    use crate::console::LogFormat;
+
+    #[test]
+    fn what_is_shown_is_read_and_nothing_else() {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        let refusal = "there is no `yaml`: use one of text, json".to_owned();
+        assert_eq!("yaml".parse::<LogFormat>(), Err(refusal));
+        assert_eq!(format!("{:6}|", LogFormat::Text), "text  |");
+    }
+}

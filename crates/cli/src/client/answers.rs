@@ -7,8 +7,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
-    str::FromStr,
     sync::{
         Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -41,19 +39,7 @@ impl EarlyAnswers {
     const ALL: [(Self, &str); 3] = [(Self::Never, "never"), (Self::Known, "known"), (Self::Always, "always")];
 }
 
-impl fmt::Display for EarlyAnswers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(word::of(&Self::ALL, self))
-    }
-}
-
-impl FromStr for EarlyAnswers {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        word::read(&Self::ALL, text)
-    }
-}
+word::words!(EarlyAnswers);
 
 /// Decides when programs are answered, and remembers where connections were made.
 #[derive(Debug, Default)]

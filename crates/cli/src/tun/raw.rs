@@ -1,9 +1,7 @@
 //! `--tcp raw` at the client: a tunnel of packets on every connection, one after the other.
 
 use std::{
-    fmt,
     net::IpAddr,
-    str::FromStr,
     sync::{
         Arc, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -64,19 +62,7 @@ impl Carriage {
     const ALL: [(Self, &str); 2] = [(Self::Streams, "streams"), (Self::Raw, "raw")];
 }
 
-impl fmt::Display for Carriage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(word::of(&Self::ALL, self))
-    }
-}
-
-impl FromStr for Carriage {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        word::read(&Self::ALL, text)
-    }
-}
+word::words!(Carriage);
 
 /// How packets are carried as they are.
 #[derive(Clone, Copy, Debug)]
