@@ -450,14 +450,7 @@ impl Streams {
     fn raise_data_limit(&mut self, limit: u64) {
         if self.credit.raise(limit) {
             self.control.remove(&ControlKey::DataBlocked);
-            // Who has nothing under way is told first, and does not wait for the buffer to be half empty: one
-            // that writes much would take all of the credit, and again each time that there is some.
-            let holds_nothing = |id: &StreamId| self.send.get(id).is_some_and(|half| half.held() == 0);
-            let first: Vec<StreamId> = self.writers.values().copied().filter(holds_nothing).collect();
-            for id in first {
-                self.wake_if_room(id);
-            }
-            self.wake_writers();
+            self.wake_for_credit();
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::time::Sleep;
 use tracing::trace;
 use units::{Duration, Instant};
 
-use self::sending::{FULL_PATIENCE, Pending, Sent};
+use self::sending::{Pending, Sent};
 use super::{
     Shared,
     company::Company,
@@ -249,8 +249,8 @@ impl Driver {
             Some(at) if at <= self.now => Some(self.now + TIMER_GRANULARITY),
             deadline => deadline,
         };
-        let impatient = self.pending.as_ref().map(|pending| pending.since + FULL_PATIENCE);
-        [deadline, impatient.filter(|at| *at > self.now)].into_iter().flatten().min()
+        let gives_up = self.gives_up_at().filter(|at| *at > self.now);
+        [deadline, gives_up].into_iter().flatten().min()
     }
 }
 

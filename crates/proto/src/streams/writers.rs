@@ -38,6 +38,18 @@ impl Streams {
         }
     }
 
+    /// Tells waiting writers to go on, for whom the connection has more credit. Who has nothing under way is
+    /// told first, and does not wait for the buffer to be half empty: one that writes much would take all of
+    /// the credit, and again each time that there is some.
+    pub(super) fn wake_for_credit(&mut self) {
+        let holds_nothing = |id: &StreamId| self.send.get(id).is_some_and(|half| half.held() == 0);
+        let first: Vec<StreamId> = self.writers.values().copied().filter(holds_nothing).collect();
+        for id in first {
+            self.wake_if_room(id);
+        }
+        self.wake_writers();
+    }
+
     /// Tells the writers of streams that were acknowledged, and of a few others, to go on if there
     /// is room for them. While the send buffer is more than half full, those that wait hold some of
     /// it themselves, or see it pass the half.
@@ -57,7 +69,7 @@ impl Streams {
         }
     }
 
-    /// Returns whether there was room.
+    /// Tells a waiting writer to go on if there is room for it; returns whether there was.
     pub(super) fn wake_if_room(&mut self, id: StreamId) -> bool {
         let held = self.totals.held;
         let Some(half) = self.send.get_mut(&id) else { return false };

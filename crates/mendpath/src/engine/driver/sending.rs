@@ -25,7 +25,7 @@ const MAX_FAILING: usize = 32;
 
 /// For how long a full socket is waited for where other paths leave by others, which are held up so
 /// long: no longer than an ACK may be delayed (RFC 9000 section 18.2).
-pub(super) const FULL_PATIENCE: Duration = Duration::from_millis(25);
+const FULL_PATIENCE: Duration = Duration::from_millis(25);
 
 /// For how long a socket that was waited for in vain has to take everything before it is waited for
 /// again. That of a slow uplink takes one packet as soon as one has left, and then is full as before.
@@ -41,7 +41,7 @@ pub(super) struct Pending {
     transmit: Transmit,
     bytes: Vec<u8>,
     sent: usize,
-    pub(super) since: Instant,
+    since: Instant,
     writable: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -113,6 +113,11 @@ impl Driver {
         }
         self.pending = Some(pending);
         Poll::Pending
+    }
+
+    /// Until when the batch that waits holds up other paths, if one does.
+    pub(super) fn gives_up_at(&self) -> Option<Instant> {
+        self.pending.as_ref().map(|pending| pending.since + FULL_PATIENCE)
     }
 
     /// Whether the batch that waits has done so for too long: it counts as lost, and so does what finds
