@@ -55,13 +55,9 @@ impl Books {
 
     fn on_over(&self, outcome: Outcome) {
         *self.over.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        let count = |count: u32| match outcome {
-            Outcome::Answered => count.saturating_sub(1),
-            Outcome::Begun => count,
-            Outcome::Cancelled => count.saturating_add(1),
-        };
-        let before = self.given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(count(n)));
-        if before.is_ok_and(|before| count(before) > self.limits.cancelled) {
+        let count = |before| Some(outcome.given_up_after(before));
+        let before = self.given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
+        if before.is_ok_and(|before| outcome.given_up_after(before) > self.limits.cancelled) {
             let code = VarInt::saturating(Code::H3_EXCESSIVE_LOAD.value());
             self.connection.close(code, b"too many requests were given up");
         }
@@ -82,6 +78,17 @@ pub(super) enum Outcome {
     Cancelled,
 }
 
+impl Outcome {
+    /// Requests that were given up above those that were answered, with this one.
+    fn given_up_after(self, before: u32) -> u32 {
+        match self {
+            Self::Answered => before.saturating_sub(1),
+            Self::Begun => before,
+            Self::Cancelled => before.saturating_add(1),
+        }
+    }
+}
+
 /// A request under way, which counts once it is over. One whose task ends without an outcome, because
 /// something panics, was given up.
 pub(super) struct UnderWay {
@@ -92,5 +99,21 @@ pub(super) struct UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.books.on_over(self.outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_makes_up_for_one_that_was_given_up() {
+        for (outcome, after) in [
+            (Outcome::Answered, [0, 0, u32::MAX - 1]),
+            (Outcome::Begun, [0, 1, u32::MAX]),
+            (Outcome::Cancelled, [1, 2, u32::MAX]),
+        ] {
+            assert_eq!([0, 1, u32::MAX].map(|before| outcome.given_up_after(before)), after, "{outcome:?}");
+        }
     }
 }
