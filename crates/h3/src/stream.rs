@@ -119,11 +119,14 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
         if fields.as_ref().is_some_and(|fields| !fields.has_body) {
             data.advance(data.remaining());
         }
-        let mut first = fields.map_or_else(Bytes::new, |fields| fields.frame);
-        self.answered = !self.begun && data.remaining() == TOO_LARGE.len() && {
-            first = data.copy_to_bytes(TOO_LARGE.len());
-            first == TOO_LARGE
+        // Where there is a server beside `h3`, that says of itself when a response is whole.
+        let is_alike = self.beside.is_none() && !self.begun && data.remaining() == TOO_LARGE.len();
+        let first = match fields {
+            Some(fields) => fields.frame,
+            None if is_alike => data.copy_to_bytes(TOO_LARGE.len()),
+            None => Bytes::new(),
         };
+        self.answered = is_alike && first == TOO_LARGE;
         self.pending = Some(first.chain(data));
         self.begun = true;
         Ok(())
@@ -158,6 +161,7 @@ impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
         buf: &mut D,
     ) -> Poll<Result<usize, StreamErrorIncoming>> {
         ready!(quic::SendStream::poll_ready(self, cx))?;
+        (self.begun, self.answered) = (true, false);
         Self::poll_some(&mut self.stream, cx, buf)
     }
 }

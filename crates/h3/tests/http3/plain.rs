@@ -1,7 +1,12 @@
 //! `h3::server` over a connection, without the [`Server`](mendpath_h3::Server) of this crate.
 
-use h3::error::{Code, ConnectionError, LocalError, StreamError};
-use mendpath_h3::Connection;
+use bytes::Bytes;
+use h3::{
+    error::{Code, ConnectionError, LocalError, StreamError},
+    quic::{OpenStreams, SendStreamUnframed as _},
+};
+use mendpath::{ReadError, ReadToEndError, VarInt};
+use mendpath_h3::{BidiStream, Connection};
 
 use crate::common::{Accepted, Pair, watchdog};
 
@@ -48,6 +53,28 @@ async fn a_response_that_never_began_ends_without_a_byte() {
         let mut response = request(&client, GET_ROOT).await;
         drop(server.accept().await.unwrap().unwrap().resolve_request().await.unwrap());
         assert_eq!(response.read_to_end(100).await.unwrap(), b"");
+    })
+    .await;
+}
+
+/// As WebTransport does, whose bytes are in no frames.
+#[tokio::test]
+async fn a_stream_on_which_something_was_sent_unframed_does_not_look_whole() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let mut client = Connection::new(client);
+        let opening = std::future::poll_fn(|cx| OpenStreams::<Bytes>::poll_open_bidi(&mut client, cx));
+        let mut stream: BidiStream<Bytes> = opening.await.unwrap();
+        let mut data = Bytes::from_static(b"half");
+        std::future::poll_fn(|cx| stream.poll_send(cx, &mut data)).await.unwrap();
+        let (_send, mut recv) = server.accept_bi().await.unwrap();
+        drop(stream);
+        let cancelled = VarInt::from_u64(Code::H3_REQUEST_CANCELLED.value()).unwrap();
+        assert_eq!(
+            recv.read_to_end(100).await.unwrap_err(),
+            ReadToEndError::Read(ReadError::Reset(cancelled))
+        );
     })
     .await;
 }

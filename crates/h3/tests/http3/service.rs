@@ -53,6 +53,28 @@ async fn bodies_and_trailers_go_through_a_service() {
     .await;
 }
 
+/// The first of a body leaves together with the fields, of whatever length it is.
+#[tokio::test]
+async fn short_bodies_of_every_length_have_their_fields_before_them() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let service = service_fn(|request: Request<Body>| async move {
+            let length: usize = request.uri().path()[1..].parse().unwrap();
+            Ok::<_, Infallible>(Response::new(Full::new(pattern(length))))
+        });
+        tokio::spawn(async move { Server::default().serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        for length in 0..70 {
+            let mut stream = ask(&mut requests, get(&format!("/{length}"))).await;
+            let response = stream.recv_response().await.unwrap_or_else(|error| panic!("{length}: {error}"));
+            assert_eq!(response.status(), StatusCode::OK);
+            assert_eq!(read_response(&mut stream).await, pattern(length));
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_body_that_ends_with_the_fields_is_known_to_be_none() {
     // POST https://x/, all from the static table of QPACK but the host.
