@@ -489,6 +489,10 @@ mod tests {
         let counters = link.outgoing.counters();
         assert_eq!((link.tunnel.room(), counters.copies, counters.extras_dropped), (left, 0, 0));
         assert_eq!(link.deadline(), Some(link.extras_after), "it is looked again, and not at once");
+        // A second later it would be of no use, and nobody looks for room for it.
+        link.started -= Duration::from_secs(1);
+        link.outgoing.on_timer(link.now());
+        assert_eq!((link.deadline(), link.outgoing.counters().extras_dropped), (None, 1));
     }
 
     /// Nobody would wake the link where all that was taken out just fits.

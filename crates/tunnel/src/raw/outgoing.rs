@@ -238,8 +238,9 @@ impl Outgoing {
         self.extras.deadline()
     }
 
-    /// Ends units that have lasted long enough.
+    /// Ends units that have lasted long enough, and drops what was to be sent beside packets and is too old.
     pub fn on_timer(&mut self, now: Instant) {
+        self.extras.expire(now, self.network.rtt);
         while let Some((at, key)) = self.ending.first().copied()
             && at <= now
         {

@@ -41,19 +41,23 @@ impl Extras {
         self.next += 1;
     }
 
-    /// One that may leave now. What could have left `age` ago is of no use any more.
-    pub(in crate::raw) fn pop(&mut self, now: Instant, age: Duration) -> Option<Extra> {
+    /// Drops those that could have left `age` ago: they are of no use any more.
+    pub(in crate::raw) fn expire(&mut self, now: Instant, age: Duration) {
         while let Some(first) = self.waiting.first_entry()
-            && first.key().0 <= now
+            && first.key().0 + age <= now
         {
-            let ((due, _), extra) = first.remove_entry();
-            self.bytes -= extra.datagram.len() + OVERHEAD;
-            if now.saturating_duration_since(due) < age {
-                return Some(extra);
-            }
+            self.bytes -= first.remove().datagram.len() + OVERHEAD;
             self.dropped += 1;
         }
-        None
+    }
+
+    /// One that may leave now, and could not have left `age` ago.
+    pub(in crate::raw) fn pop(&mut self, now: Instant, age: Duration) -> Option<Extra> {
+        self.expire(now, age);
+        let first = self.waiting.first_entry().filter(|first| first.key().0 <= now)?;
+        let extra = first.remove();
+        self.bytes -= extra.datagram.len() + OVERHEAD;
+        Some(extra)
     }
 
     /// When the first may leave.
@@ -84,6 +88,21 @@ mod tests {
         assert_eq!((extras.deadline(), extras.pop(at(2), age)), (Some(at(3)), None));
         let left: Vec<u8> = std::iter::from_fn(|| extras.pop(at(24), age)).map(|it| it.datagram[0]).collect();
         assert_eq!((left, extras.dropped, extras.bytes), (vec![1, 3], 1, 0));
+    }
+
+    /// Else who looks again and again whether there is room for them would do so for ever, where there is none.
+    #[test]
+    fn those_that_are_late_go_also_if_nobody_asks_for_them() {
+        let mut extras = Extras::default();
+        for (n, due) in [(1, 0), (2, 5)] {
+            extras.push(at(due), extra(n, 10));
+        }
+        let age = Duration::from_millis(20);
+        for (ms, deadline, dropped) in [(19, Some(at(0)), 0), (20, Some(at(5)), 1), (25, None, 2)] {
+            extras.expire(at(ms), age);
+            assert_eq!((extras.deadline(), extras.dropped), (deadline, dropped), "{ms}");
+        }
+        assert_eq!(extras.bytes, 0);
     }
 
     #[test]
