@@ -128,6 +128,8 @@ impl PacketTunnel {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
@@ -147,10 +149,13 @@ mod tests {
         });
         let datagram = Bytes::from(tunnel.prefix().to_vec());
         // Nobody takes them.
-        while tunnel.dropped() == large {
-            let _ = other.send_datagram(datagram.clone());
-            tokio::task::yield_now().await;
-        }
+        let crowding = async {
+            while tunnel.dropped() == large {
+                let _ = other.send_datagram(datagram.clone());
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), crowding).await.expect("they are counted");
         assert_eq!(hub.dropped(), 0, "these are no packets of associations");
         handing_out.abort();
     }
