@@ -183,7 +183,7 @@ enum Held {
 impl Place {
     /// The program has asked for something that it may have. Waits for a seat if all are taken.
     pub(crate) async fn occupy(&self) {
-        if matches!(*self.held(), Held::Sits { .. }) {
+        if self.is_seated() {
             return;
         }
         let seat = self.room.seats.clone().acquire_owned().await.expect("the semaphore is never closed");
@@ -193,7 +193,7 @@ impl Place {
     /// The program has got what it asked for, and may ask for more. From now on the connection is not
     /// dropped, but [sent away](Self::sent_away).
     pub(crate) fn vacate(&self) {
-        if matches!(*self.held(), Held::Sits { .. }) {
+        if self.is_seated() {
             let number = self.room.wait(Instant::now(), &self.parting);
             self.change(Held::Waits(number));
         }
@@ -203,6 +203,11 @@ impl Place {
     /// needs its place, unless it has a seat again. One task at a time may wait for that.
     pub(crate) async fn sent_away(&self) {
         self.parting.notified().await;
+    }
+
+    /// Whether it has a seat.
+    pub(crate) fn is_seated(&self) -> bool {
+        matches!(*self.held(), Held::Sits { .. })
     }
 
     fn change(&self, to: Held) {
@@ -235,6 +240,11 @@ impl Place {
         let room = Room::new(1);
         let (place, _) = room.enter(Instant::now());
         (place, move || room.make_room())
+    }
+
+    /// Another of the same listener.
+    pub(crate) fn beside(&self) -> Self {
+        self.room.enter(Instant::now()).0
     }
 }
 

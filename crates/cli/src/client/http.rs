@@ -91,7 +91,7 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
     let mut must_go = false;
     let ended = loop {
         tokio::select! {
-            // A request that has come by now has a seat, and is answered.
+            // A request that has come by now may have a seat, and is answered then.
             biased;
             ended = &mut connection => break ended.map_err(|error| error.to_string()),
             () = silence(&visit) => break Err("nothing moved for too long".to_owned()),
@@ -152,12 +152,13 @@ async fn silence(visit: &Visit) {
     }
 }
 
-/// Returns once no answer has been under way for a while, in which what is left of the last one can leave.
+/// Returns once nothing has been answered for a while, in which what is left of the last answer can leave. What
+/// waits for a seat is not waited for: all are taken, and it holds a descriptor that another needs.
 async fn rest(visit: &Visit) {
     let mut until = Instant::now() + LINGER;
     loop {
         sleep_until(until).await;
-        until = visit.resting().unwrap_or_else(Instant::now) + LINGER;
+        until = visit.served() + LINGER;
         if until <= Instant::now() {
             return;
         }
@@ -382,6 +383,26 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 502") && answer.ends_with("still trying\n"), "{answer}");
         drop(program);
         served.await.unwrap();
+    }
+
+    /// Others may have the seats for hours, and those who wait for one are as many as there may be.
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_seat_when_it_must_go_is_not_waited_for() {
+        let (mut program, tcp) = pair().await;
+        let (place, send_away) = Place::alone();
+        place.occupy().await;
+        place.vacate();
+        let other = place.beside();
+        other.occupy().await;
+        send_away();
+        program.write_all(b"GET http://a.example/ HTTP/1.1\r\n\r\n").await.unwrap();
+        tcp.readable().await.unwrap();
+        let began = Instant::now();
+        let served = tokio::spawn(serve(tcp, place, shared(Uplink::without_server())));
+        let mut answer = Vec::new();
+        let _ = program.read_to_end(&mut answer).await;
+        served.await.unwrap();
+        assert!(answer.is_empty() && began.elapsed() < LINGER * 2, "{:?}", began.elapsed());
     }
 
     #[test]

@@ -78,6 +78,12 @@ impl Visit {
         (books.open == 0).then_some(books.rested)
     }
 
+    /// When something was answered last: now, if a request has a seat.
+    pub(super) fn served(&self) -> Instant {
+        let is_seated = self.place.as_ref().is_some_and(Place::is_seated);
+        if is_seated { Instant::now() } else { self.books().rested }
+    }
+
     /// Wakes the task once no answer is under way any more; false if that is so now.
     pub(super) fn wait_for_rest(&self, cx: &Context<'_>) -> bool {
         let mut books = self.books();
