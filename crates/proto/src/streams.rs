@@ -448,9 +448,15 @@ impl Streams {
     }
 
     fn raise_data_limit(&mut self, limit: u64) {
+        let had_none = self.credit.available() == 0;
         if self.credit.raise(limit) {
             self.control.remove(&ControlKey::DataBlocked);
-            self.wake_for_credit();
+            // Else nobody waits for it, and a packet with hundreds of such frames would have all writers looked
+            // through for each.
+            if had_none {
+                self.wake_those_without_any();
+            }
+            self.wake_writers();
         }
     }
 

@@ -38,16 +38,15 @@ impl Streams {
         }
     }
 
-    /// Tells waiting writers to go on, for whom the connection has more credit. Who has nothing under way is
-    /// told first, and does not wait for the buffer to be half empty: one that writes much would take all of
-    /// the credit, and again each time that there is some.
-    pub(super) fn wake_for_credit(&mut self) {
+    /// There is credit of the connection again: who has nothing under way is told first, and does not wait for
+    /// the buffer to be half empty. One that writes much would take all of the credit, and again each time
+    /// that there is some.
+    pub(super) fn wake_those_without_any(&mut self) {
         let holds_nothing = |id: &StreamId| self.send.get(id).is_some_and(|half| half.held() == 0);
         let first: Vec<StreamId> = self.writers.values().copied().filter(holds_nothing).collect();
         for id in first {
             self.wake_if_room(id);
         }
-        self.wake_writers();
     }
 
     /// Tells the writers of streams that were acknowledged, and of a few others, to go on if there
