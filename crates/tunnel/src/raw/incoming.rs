@@ -364,7 +364,8 @@ impl Incoming {
     pub fn on_timer(&mut self, now: Instant, sink: &mut dyn FnMut(&[u8])) {
         self.roll(now);
         let mut sink = Sink { to: sink, packets: 0, bytes: 0 };
-        for coded in [false, true] {
+        // Flows of which nothing is kept any more go over from the second ones to the first as they are booked.
+        for coded in [true, false] {
             let hold = self.hold(coded);
             while let Some((since, flow)) = self.waiting[usize::from(coded)].first().copied()
                 && since + hold <= now

@@ -123,6 +123,17 @@ fn the_first_packet_of_a_flow_may_come_as_a_combination() {
     assert_eq!((incoming.deadline(), incoming.counters().given_up), (Some(at(31)), 0));
 }
 
+/// What was kept for combinations is forgotten before the holes are given up.
+#[test]
+fn what_is_due_is_done_also_where_no_combination_comes_any_more() {
+    let mut incoming = Incoming::default();
+    assert!(source(&mut incoming, 0, 1, 1).is_empty() && source(&mut incoming, 1, 1, 3).is_empty());
+    incoming.expire(at(600));
+    let mut out = Vec::new();
+    incoming.on_timer(at(600), &mut |packet| out.extend(packet));
+    assert_eq!((out, incoming.deadline(), incoming.counters().given_up), (vec![1, 3], None, 2));
+}
+
 #[test]
 fn doubles_never_go_on() {
     let mut incoming = Incoming::default();
