@@ -2,17 +2,21 @@
 
 #[cfg(test)]
 mod tests;
+mod turns;
 
-use std::{collections::VecDeque, time::Duration};
+use std::{cmp::Reverse, collections::VecDeque, num::NonZeroUsize, time::Duration};
 
 use bytes::Bytes;
 use units::Instant;
 
+use self::turns::Turns;
 use crate::{PathId, wire::DatagramHeader};
 
 /// What keeping a received datagram costs beyond its bytes: its place in the queue and its
 /// allocation.
 const OVERHEAD: usize = 64;
+/// Datagrams that may wait for one of a flow to be taken: it may have to be put before them.
+const MOST_IN_TURNS: usize = 4_096;
 
 /// How a datagram is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +39,12 @@ pub struct DatagramOptions {
     /// chance, while others that do not carry more than such a TCP would have with them (two losses
     /// among 500 packets, for half a minute and longer). `false`.
     pub steady: bool,
+    /// Datagrams of the same priority leave by turns of their flows, by bytes: one that sends little
+    /// does not wait for what others have waiting. Where the send buffer is full (or 4,096 datagrams
+    /// wait), the one makes room that would leave last, if that is one of a flow, behind this one, and
+    /// this one has no `room`. `None`: all that say so are one flow, and no datagram of it is dropped
+    /// for others.
+    pub flow: Option<u32>,
 }
 
 impl DatagramOptions {
@@ -77,6 +87,13 @@ impl DatagramOptions {
         self.steady = true;
         self
     }
+
+    /// It leaves in its flow's turn.
+    #[must_use]
+    pub fn flow(mut self, flow: u32) -> Self {
+        self.flow = Some(flow);
+        self
+    }
 }
 
 /// A datagram that waits to be sent.
@@ -87,6 +104,9 @@ struct Outgoing {
     priority: i32,
     apart: bool,
     steady: bool,
+    flow: Option<u32>,
+    /// Where it begins in its flow, in bytes: those that begin first leave first.
+    start: u64,
 }
 
 impl Outgoing {
@@ -116,8 +136,10 @@ pub(crate) struct Written {
 /// Datagrams waiting to be sent, and received ones waiting to be read.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
-    /// By falling priority.
+    /// By falling priority, and by where they begin.
     outgoing: VecDeque<Outgoing>,
+    /// Once there was a datagram of a flow.
+    turns: Option<Box<Turns>>,
     /// The path of the last datagram that left.
     last_path: Option<PathId>,
     /// Paths that those that are `steady` leave out.
@@ -130,9 +152,9 @@ pub(crate) struct Datagrams {
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
     incoming_limit: usize,
-    /// With how many bytes that wait the application is told of room, since a datagram was refused for
+    /// Once fewer bytes than that wait the application is told of room, since a datagram was refused for
     /// want of it: of several that were, the first that there is room for again.
-    blocked: Option<usize>,
+    blocked: Option<NonZeroUsize>,
     dropped: u64,
 }
 
@@ -153,26 +175,68 @@ impl Datagrams {
 
     /// Queues a datagram; false if there is no room.
     pub(crate) fn send(&mut self, data: Bytes, deadline: Option<Instant>, options: DatagramOptions) -> bool {
-        let DatagramOptions { priority, apart, steady, room, .. } = options;
-        let datagram = Outgoing { data, deadline, priority, apart, steady };
+        let DatagramOptions { priority, apart, steady, room, flow, .. } = options;
+        let start = self.start(flow, priority);
+        let datagram = Outgoing { data, deadline, priority, apart, steady, flow, start };
         let (takes, limit) = (datagram.takes(), self.outgoing_limit.min(room.unwrap_or(usize::MAX)));
-        if !self.has_room_for(takes, limit) {
+        let (place, most) = (self.place(&datagram), flow.map_or(usize::MAX, |_| MOST_IN_TURNS));
+        if flow.is_some() && room.is_none() {
+            self.make_room(takes, place);
+        }
+        if !self.has_room_for(takes, limit, most) {
             // Half of the queue, so that nobody is woken for each packet, and enough for what is refused,
             // or it would ask and be refused without end.
             let left = (limit / 2).min(limit.saturating_sub(takes));
-            self.blocked = self.blocked.max(Some(left));
+            let left = if self.outgoing.len() < most { left } else { left.min(self.outgoing_bytes / 2) };
+            self.blocked = self.blocked.max(Some(NonZeroUsize::MIN.saturating_add(left)));
             return false;
         }
         self.outgoing_bytes += takes;
         self.earliest = [self.earliest, deadline].into_iter().flatten().min();
-        let place = match self.outgoing.back() {
-            Some(last) if last.priority < priority => {
-                self.outgoing.partition_point(|waiting| waiting.priority >= priority)
-            }
-            _ => self.outgoing.len(),
-        };
+        if let Some(turns) = &mut self.turns {
+            turns.set_end(flow, priority, start + takes as u64);
+        }
         self.outgoing.insert(place, datagram);
         true
+    }
+
+    /// Where a datagram begins: at 0 as long as there are no flows, all in the order of the calls.
+    fn start(&mut self, flow: Option<u32>, priority: i32) -> u64 {
+        if flow.is_some() && self.turns.is_none() {
+            self.turns = Some(Box::default());
+        }
+        let Some(turns) = &mut self.turns else { return 0 };
+        let outgoing = &self.outgoing;
+        turns.start(flow, priority, |priority| {
+            let next = outgoing.partition_point(|waiting| waiting.priority > priority);
+            outgoing.get(next).filter(|next| next.priority == priority).map(|next| next.start)
+        })
+    }
+
+    /// Behind how many of those that wait it leaves.
+    fn place(&self, new: &Outgoing) -> usize {
+        let key = |it: &Outgoing| (Reverse(it.priority), it.start);
+        let leaves_first = |waiting: &Outgoing| key(waiting) <= key(new);
+        match self.outgoing.back() {
+            Some(last) if !leaves_first(last) => self.outgoing.partition_point(leaves_first),
+            _ => self.outgoing.len(),
+        }
+    }
+
+    /// Drops those of flows that would leave last, and behind a new one at `place`, until there is room.
+    fn make_room(&mut self, takes: usize, place: usize) {
+        while !self.has_room_for(takes, self.outgoing_limit, MOST_IN_TURNS)
+            && self.outgoing.len() > place
+            && self.outgoing.back().is_some_and(|last| last.flow.is_some())
+            && let Some(last) = self.outgoing.pop_back()
+        {
+            self.outgoing_bytes -= last.takes();
+            self.dropped += 1;
+            // Its flow has not got that far.
+            if let Some(turns) = &mut self.turns {
+                turns.set_end(last.flow, last.priority, last.start);
+            }
+        }
     }
 
     /// Whether a datagram with a deadline may be waiting.
@@ -203,8 +267,9 @@ impl Datagrams {
     }
 
     /// An empty queue takes any datagram, since a larger limit than it has will never come.
-    fn has_room_for(&self, bytes: usize, limit: usize) -> bool {
-        self.outgoing.is_empty() || self.outgoing_bytes + bytes <= limit
+    fn has_room_for(&self, bytes: usize, limit: usize, most: usize) -> bool {
+        let fits = self.outgoing_bytes + bytes <= limit && self.outgoing.len() < most;
+        self.outgoing.is_empty() || fits
     }
 
     pub(crate) fn has_pending(&self) -> bool {
@@ -293,7 +358,7 @@ impl Datagrams {
 
     /// Whether to tell the application that there is room again.
     pub(crate) fn take_unblocked(&mut self) -> bool {
-        let unblocked = self.blocked.is_some_and(|left| self.outgoing_bytes <= left);
+        let unblocked = self.blocked.is_some_and(|below| self.outgoing_bytes < below.get());
         if unblocked {
             self.blocked = None;
         }

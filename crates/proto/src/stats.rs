@@ -197,7 +197,8 @@ pub struct ConnectionStats {
     /// Control frames that wait to be sent.
     pub control_pending: usize,
     /// Application datagrams dropped: received ones that nobody read in time, and ones that were to be sent and
-    /// that no packet can carry any more, since a path came to carry less.
+    /// that no packet can carry any more, since a path came to carry less, or that made room for those of
+    /// other flows ([`DatagramOptions::flow`](crate::DatagramOptions)).
     pub datagrams_dropped: u64,
     /// Datagrams with deadlines.
     pub timed: TimedStats,

@@ -40,7 +40,10 @@ static COUNTERS: [Counter; 18] = [
     counter!(packets_rebuilt, "Packets of the peer rebuilt here."),
     counter!(packets_rebuilt_by_peer, "Packets of ours that the peer rebuilt."),
     counter!(packets_mended, "Lost packets whose data had reached the peer by a copy or a repair symbol."),
-    counter!(datagrams_dropped, "Datagrams dropped: not read in time, or too long for packets by now."),
+    counter!(
+        datagrams_dropped,
+        "Datagrams dropped: not read in time, too long for packets by now, or to make room."
+    ),
 ];
 
 /// The values of the counters, of one connection or of several.

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn write(datagrams: &mut Datagrams, out: &mut Vec<u8>) -> bool {
@@ -155,4 +157,149 @@ fn what_fits_no_packet_is_dropped_not_stuck() {
     assert!(write(&mut datagrams, &mut out));
     assert_eq!(out.len(), 103);
     assert_eq!(datagrams.dropped(), 1);
+}
+
+/// A flow's datagram of so many bytes, all of which are the flow's number.
+fn of_flow(datagrams: &mut Datagrams, flow: u8, bytes: usize) -> bool {
+    let options = DatagramOptions::new().flow(flow.into());
+    datagrams.send(Bytes::from(vec![flow; bytes]), None, options)
+}
+
+/// The flow and the bytes of the next datagram, of which no packet carries two.
+fn leaves(datagrams: &mut Datagrams) -> Option<(u8, usize)> {
+    let mut out = Vec::new();
+    write(datagrams, &mut out).then(|| (out[3], out.len() - 3))
+}
+
+/// As a call beside a download, each through an association of its own.
+#[test]
+fn a_flow_that_sends_little_does_not_wait_for_one_that_fills_the_buffer() {
+    let mut datagrams = Datagrams::new(1 << 20, 0);
+    for _ in 0..50 {
+        while of_flow(&mut datagrams, 1, 1_100) {}
+        assert!(datagrams.pending_bytes() > 1_000_000);
+        assert!(of_flow(&mut datagrams, 2, 100));
+        let next = [leaves(&mut datagrams), leaves(&mut datagrams)];
+        assert!(next.contains(&Some((2, 100))), "{next:?}");
+    }
+}
+
+#[test]
+fn flows_that_send_much_share_by_bytes() {
+    let mut datagrams = Datagrams::new(1 << 20, 0);
+    (0..200).for_each(|_| assert!(of_flow(&mut datagrams, 1, 1_100)));
+    (0..300).for_each(|_| assert!(of_flow(&mut datagrams, 2, 700)));
+    let mut sent = [0; 2];
+    for _ in 0..400 {
+        let (flow, bytes) = leaves(&mut datagrams).unwrap();
+        sent[usize::from(flow) - 1] += bytes;
+        assert!(sent[0].abs_diff(sent[1]) <= 1_100, "{sent:?}");
+    }
+}
+
+/// As a program that waits for an answer before it sends more.
+#[test]
+fn who_has_one_waiting_at_a_time_gets_no_more_than_others() {
+    let mut datagrams = Datagrams::new(1 << 20, 0);
+    (0..100).for_each(|_| assert!(of_flow(&mut datagrams, 1, 1_000)));
+    assert!(of_flow(&mut datagrams, 2, 1_000));
+    let mut sent = [0; 2];
+    for _ in 0..100 {
+        let (flow, _) = leaves(&mut datagrams).unwrap();
+        sent[usize::from(flow) - 1] += 1;
+        if flow == 2 {
+            assert!(of_flow(&mut datagrams, 2, 1_000));
+        }
+    }
+    assert_eq!(sent, [50, 50]);
+}
+
+#[test]
+fn where_there_is_no_room_what_would_leave_last_makes_some() {
+    let mut datagrams = Datagrams::new(10_000, 0);
+    (0..10).for_each(|_| assert!(of_flow(&mut datagrams, 1, 1_000)));
+    assert!(!of_flow(&mut datagrams, 1, 1_000), "it would be the last itself");
+    (0..5).for_each(|_| assert!(of_flow(&mut datagrams, 2, 1_000)));
+    assert!(!of_flow(&mut datagrams, 2, 1_000), "it has as many as the other");
+    assert_eq!((datagrams.dropped(), datagrams.pending_bytes()), (5, 10_000));
+    assert_eq!(leaves(&mut datagrams), Some((1, 1_000)));
+    assert!(of_flow(&mut datagrams, 1, 1_000), "what was dropped took no turn");
+    let order: Vec<u8> = std::iter::from_fn(|| leaves(&mut datagrams)).map(|(flow, _)| flow).collect();
+    assert_eq!(order, [2, 1, 2, 1, 2, 1, 2, 1, 2, 1]);
+}
+
+#[test]
+fn nothing_is_dropped_for_a_short_queue_or_of_those_that_know_no_flows() {
+    let (mut datagrams, data) = (Datagrams::new(3_000, 0), Bytes::from(vec![0; 1_000]));
+    let (no_flow, flow) = (DatagramOptions::new(), DatagramOptions::new().flow(1));
+    (0..3).for_each(|_| assert!(datagrams.send(data.clone(), None, no_flow)));
+    assert!(!datagrams.send(data.clone(), None, flow));
+    assert!(!datagrams.send(data.clone(), None, flow.priority(1)));
+    while leaves(&mut datagrams).is_some() {}
+    (0..3).for_each(|_| assert!(datagrams.send(data.clone(), None, flow)));
+    let another = DatagramOptions::new().flow(2);
+    assert!(!datagrams.send(data.clone(), None, another.room(2_000)));
+    assert!(!datagrams.send(data.clone(), None, no_flow));
+    assert_eq!(datagrams.dropped(), 0);
+    assert!(datagrams.send(data, None, another));
+    assert_eq!((datagrams.dropped(), datagrams.pending_bytes()), (1, 3_000));
+}
+
+#[test]
+fn datagrams_of_flows_are_bounded_in_number_too() {
+    let mut datagrams = Datagrams::new(1 << 20, 0);
+    let took = (0..5_000).filter(|_| of_flow(&mut datagrams, 1, 1)).count();
+    assert_eq!(took, MOST_IN_TURNS);
+    assert!(!datagrams.take_unblocked(), "who was refused waits until half of them have left");
+    assert!(of_flow(&mut datagrams, 2, 1));
+    assert_eq!((datagrams.dropped(), datagrams.outgoing.len()), (1, MOST_IN_TURNS));
+    while !datagrams.take_unblocked() {
+        assert!(write(&mut datagrams, &mut Vec::new()));
+    }
+    assert!(datagrams.outgoing.len() <= MOST_IN_TURNS / 2);
+    assert!(of_flow(&mut datagrams, 1, 1));
+}
+
+/// The numbers of a packet's datagrams, each of which has from 64 bytes to 16 kB.
+fn numbers(mut packet: &[u8]) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    while let Some((header, rest)) = packet.split_at_checked(3) {
+        let (data, rest) = rest.split_at(usize::from(u16::from_be_bytes([header[1] & 0x3f, header[2]])));
+        numbers.push(u32::from_be_bytes(*data.first_chunk().unwrap()));
+        packet = rest;
+    }
+    numbers
+}
+
+proptest! {
+    /// Each datagram leaves, waits, or was counted, and those of a flow leave in order, whatever the others do.
+    #[test]
+    fn every_datagram_of_a_flow_is_accounted_for_and_in_order(
+        steps in proptest::collection::vec((0u32..4, 0i32..2, 64usize..900, 0usize..3), 1..300)
+    ) {
+        let (mut datagrams, mut queued, mut left) = (Datagrams::new(6_000, 0), Vec::new(), Vec::new());
+        for (flow, priority, bytes, packets) in steps {
+            let (number, mut data) = (queued.len() as u32, vec![0; bytes]);
+            data[..4].copy_from_slice(&number.to_be_bytes());
+            let options = DatagramOptions { flow: flow.checked_sub(1), priority, ..DatagramOptions::new() };
+            if datagrams.send(Bytes::from(data), None, options) {
+                queued.push((flow, priority));
+            }
+            prop_assert!(datagrams.pending_bytes() <= 6_000);
+            for _ in 1..packets {
+                let mut out = Vec::new();
+                write(&mut datagrams, &mut out);
+                left.extend(numbers(&out));
+            }
+        }
+        let mut out = Vec::new();
+        while write(&mut datagrams, &mut out) {
+            left.extend(numbers(&std::mem::take(&mut out)));
+        }
+        prop_assert_eq!(left.len() as u64 + datagrams.dropped(), queued.len() as u64);
+        prop_assert_eq!(datagrams.pending_bytes(), 0);
+        for of in &queued {
+            prop_assert!(left.iter().filter(|number| queued[**number as usize] == *of).is_sorted());
+        }
+    }
 }
