@@ -269,6 +269,26 @@ pub(crate) mod tests {
         assert_eq!(hub.dropped(), 2_000 - went);
     }
 
+    /// As a call beside a download; the other direction goes through the same.
+    #[tokio::test]
+    async fn an_association_that_sends_little_passes_one_that_fills_the_connection() {
+        let (connection, stream, other) = connected().await;
+        let another = connection.open_bi().await.unwrap();
+        let hub = Arc::new(Hub::new(connection.clone()));
+        let download = Association::begin(&hub, 1, stream).unwrap();
+        let call = Association::begin(&hub, 2, another).unwrap();
+        let packet = Packet { peer: "192.0.2.1:9".parse().unwrap(), payload: vec![0; 1_000] };
+        // Nothing leaves meanwhile, as the connection's own task has no turn.
+        while download.send(&packet) {}
+        assert!(call.send(&packet), "there is no room, and it gets some");
+        assert_eq!((hub.dropped(), connection.stats().datagrams_dropped), (1, 1));
+        let mut before = 0;
+        while other.read_datagram().await.unwrap()[..4] != 2u32.to_be_bytes() {
+            before += 1;
+        }
+        assert!(before <= 1, "{before} of the download were before it");
+    }
+
     /// The other end sends, and this one takes nothing.
     #[tokio::test]
     async fn arrivals_that_nobody_takes_are_dropped() {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use mendpath::{Connection, SendDatagramError};
+use mendpath::{Connection, DatagramOptions, SendDatagramError};
 use tokio::sync::mpsc;
 use tracing::trace;
 
@@ -77,7 +77,8 @@ impl Hub {
     }
 
     /// Packets of associations that were dropped because too many, or too many bytes, were waiting here or
-    /// in the connection.
+    /// in the connection. One that the connection had taken, and dropped for another association's, is counted
+    /// there, with its datagrams.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
@@ -133,13 +134,15 @@ impl Hub {
         queue(&self.large, arrivals.drops())
     }
 
-    /// Sends a packet as a datagram.
+    /// Sends a packet as a datagram, in its association's turn: a call does not wait for the megabyte that a
+    /// download may have waiting.
     pub(super) fn send(&self, id: u32, packet: &Packet) -> Sent {
         let datagram = packet.encode_datagram(id);
         if self.connection.max_datagram_size().is_none_or(|max| datagram.len() > max) {
             return Sent::TooLarge;
         }
-        match self.connection.send_datagram(Bytes::from(datagram)) {
+        let in_turn = DatagramOptions::new().flow(id);
+        match self.connection.send_datagram_with(Bytes::from(datagram), in_turn) {
             Err(SendDatagramError::TooLarge { .. } | SendDatagramError::Unsupported) => Sent::TooLarge,
             Err(SendDatagramError::Blocked) => {
                 self.dropped.fetch_add(1, Relaxed);
