@@ -164,7 +164,7 @@ impl LossRecovery {
         for packet in &newly.spurious {
             let (overtaken_by, age) = (newly.overtaken_by(packet.number), now - packet.sent_at);
             self.thresholds.on_spurious(overtaken_by.unwrap_or(0), age, &self.measured.rtt);
-            if self.thresholds.is_reordering_known() {
+            if self.thresholds.is_reordering_known() && self.timeouts.account_for(age, &self.measured.rtt) {
                 self.measured.rtt.update(now, age, Duration::ZERO);
             }
             undo |= self.event.on_spurious(packet.event);
@@ -201,12 +201,12 @@ impl LossRecovery {
     /// round trips take as much as those that nothing overtook, which alone would be measured
     /// otherwise (RFC 9002 section 5.1). They are acknowledged at once.
     fn on_late(&mut self, now: Instant, newly: &NewlyAcked) {
-        let Self { measured, thresholds, .. } = self;
+        let Self { measured, thresholds, timeouts, .. } = self;
         for (number, packet) in newly.packets.iter().filter(|(_, p)| p.went_over(measured.epoch)) {
             if let Some(overtaken_by) = newly.overtaken_by(*number) {
                 let age = now - packet.sent_at;
                 thresholds.on_late(overtaken_by, age, &measured.rtt);
-                if thresholds.is_reordering_known() {
+                if thresholds.is_reordering_known() && timeouts.account_for(age, &measured.rtt) {
                     measured.rtt.update(now, age, Duration::ZERO);
                 }
             }
@@ -218,11 +218,12 @@ impl LossRecovery {
         self.on_late(now, newly);
         let measured = &mut self.measured;
         // A packet from before the path moved says nothing about where it runs now (RFC 9000
-        // section 9.4).
-        if let Some(sent_at) = newly.largest_sent_at
+        // section 9.4). Nor does one whose ACK this host has slept through.
+        if let Some(age) = newly.largest_sent_at.map(|sent_at| now - sent_at)
             && newly.largest_epoch == measured.epoch
+            && self.timeouts.account_for(age - delay, &measured.rtt)
         {
-            measured.on_round_trip(now, now - sent_at, delay);
+            measured.on_round_trip(now, age, delay);
         }
         let (packets, epoch) = (&newly.packets, measured.epoch);
         let here = packets.iter().map(|(_, p)| p).filter(|p| p.went_over(epoch));
@@ -292,7 +293,7 @@ mod tests {
     use crate::{
         NetworkPath, PacketPurpose, TransportConfig,
         path::{
-            probe::Company,
+            probe::{Company, Urgency},
             sent::Removed,
             space::test_support::{at, space_with},
         },
@@ -336,6 +337,67 @@ mod tests {
         assert_eq!((told.rtt, told.adjusted_rtt), (congestion::Rtt::default(), Duration::ZERO));
         let told = acked(1, at(610));
         assert_eq!((told.rtt.latest, told.rtt.min), (Duration::from_millis(600), Duration::from_millis(600)));
+    }
+
+    fn path_of_50_ms() -> Path {
+        let mut path = Path::new(PathId::ZERO, network(2), &TransportConfig::default(), at(0));
+        path.recovery.measured.on_round_trip(at(0), Duration::from_millis(50), Duration::ZERO);
+        path
+    }
+
+    /// One packet is acknowledged, and no other.
+    fn acked(path: &mut Path, number: u64, now: Instant) {
+        let mut newly = NewlyAcked::default();
+        path.space.on_ack(number, [number..=number].into_iter(), &mut newly).unwrap();
+        path.on_newly_acked(now, Space::Data, None, Duration::ZERO, Backoff::Ends, &mut newly);
+    }
+
+    /// As on a laptop whose clock goes on while it sleeps. One sample of hours made the probe timeout hours long, and
+    /// the idle timeout three of those.
+    #[test]
+    fn acks_that_this_host_has_slept_through_tell_no_round_trip_time() {
+        const HOURS: u64 = 10_000_000;
+        for timer_comes_first in [false, true] {
+            let mut path = path_of_50_ms();
+            for number in 0..2 {
+                path.record_for_test(number, SentPacket::for_test(at(number)));
+            }
+            let before = path.rtt().pto_base();
+            if timer_comes_first {
+                path.on_probe_timeout(at(HOURS), Company::Alone);
+            }
+            acked(&mut path, 0, at(HOURS));
+            path.record_for_test(2, SentPacket::for_test(at(HOURS)));
+            acked(&mut path, 1, at(HOURS + 1));
+            assert_eq!((path.rtt().pto_base(), path.rtt().latest()), (before, Duration::from_millis(50)));
+            acked(&mut path, 2, at(HOURS + 60));
+            assert_eq!(path.rtt().latest(), Duration::from_millis(60));
+        }
+    }
+
+    #[test]
+    fn a_first_ack_that_this_host_has_slept_through_tells_no_round_trip_time() {
+        let mut path = Path::new(PathId::ZERO, network(2), &TransportConfig::default(), at(0));
+        path.record_for_test(0, SentPacket::for_test(at(0)));
+        acked(&mut path, 0, at(10_000_000));
+        assert_eq!(path.rtt().first_sample_at(), None);
+    }
+
+    /// It has probed all the while.
+    #[test]
+    fn a_way_that_takes_minutes_by_now_is_measured() {
+        for company in [Company::Alone, Company::Another] {
+            let mut path = path_of_50_ms();
+            path.record_for_test(0, SentPacket::for_test(at(1_000)));
+            let answer = at(1_000 + 300_000);
+            let due = |path: &Path| path.probe_deadline(Duration::ZERO, company, Urgency::Patient).unwrap();
+            while due(&path) < answer {
+                let now = due(&path);
+                path.on_probe_timeout(now, company);
+            }
+            acked(&mut path, 0, answer);
+            assert_eq!(path.rtt().latest(), Duration::from_secs(300), "{company:?}");
+        }
     }
 
     /// As a client's whose translator has forgotten it: it was suspect, it moves, and it answers.

@@ -2,7 +2,7 @@
 
 use units::{Duration, Instant};
 
-use super::{Path, loss::LossRecovery, sent::Removed};
+use super::{Path, loss::LossRecovery, rtt::RttEstimator, sent::Removed};
 
 /// Longest time between probes of a silent path: its return is noticed within this.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
@@ -12,6 +12,9 @@ pub(crate) const MAX_INTERVAL_ALONE: Duration = Duration::from_secs(4);
 const LIVE_TIMEOUTS: u32 = 6;
 /// Probe timeouts in a row whose probes are on record: an answer to an earlier one would be minutes late.
 const TIMEOUTS_ON_RECORD: u32 = 256;
+/// By how much more than its probe timeouts account for a packet may have been in flight for: timers go off late now
+/// and then.
+const STANDSTILL: Duration = Duration::from_secs(10);
 
 /// Whether another path of the connection answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,17 @@ impl ProbeTimeouts {
     /// Whether another path answered when the last one was.
     pub(super) fn in_company(&self) -> bool {
         self.in_company
+    }
+
+    /// Whether a packet may have been in flight for so long while this host ran, as the timeouts since the last new
+    /// ACK show. Where it stood still, and its clock did not, no timer went off meanwhile: a laptop that slept, a
+    /// process that was stopped. The packet's age says nothing of the way then.
+    pub(super) fn account_for(&self, age: Duration, rtt: &RttEstimator) -> bool {
+        let first = rtt.pto_base();
+        let further = first.max(MAX_INTERVAL_ALONE).max(rtt.min() * 3);
+        // What is sent meanwhile puts each of them off once.
+        let silence = (first + further * u64::from(self.count)) * 2;
+        age <= silence + STANDSTILL
     }
 
     /// Starts to count anew; true if there had been any, on other addresses or here.
@@ -189,8 +203,8 @@ impl Path {
     /// less far.
     ///
     /// The first probe waits for a whole PTO, whatever that is. The others go by the shortest round
-    /// trip: samples taken while a host stood still may have made the PTO minutes long, and where
-    /// probes are lost, no other sample comes soon.
+    /// trip: samples taken while a host stood still for seconds, or the peer for longer, may have made
+    /// the PTO long, and where probes are lost, no other sample comes soon.
     fn probe_interval(&self, max_ack_delay: Duration, company: Company, urgency: Urgency) -> Duration {
         let (rtt, count) = (self.rtt(), self.pto_count());
         let base = rtt.pto_base() + max_ack_delay;

@@ -195,6 +195,30 @@ fn datagrams_in_time_move_off_a_path_that_is_closed() {
     assert_eq!(frames, [0, 1, 2, 3, 4]);
 }
 
+/// As of laptops whose clocks go on while they sleep, with an answer under way: what was lost next waited for hours.
+#[test]
+fn a_lost_packet_is_sent_again_soon_after_a_long_sleep() {
+    let for_ever =
+        TransportConfig { max_idle_timeout: std::time::Duration::ZERO, ..TransportConfig::default() };
+    let mut pair = Pair::new(for_ever);
+    pair.connect();
+    pair.delay = Box::new(|_, path| Duration::from_millis(if path.local.port() == SERVER { 500 } else { 1 }));
+    pair.transfer(1_000, Duration::from_secs(10));
+    pair.run(Duration::from_secs(10));
+    let id = pair.client().open(Dir::Uni).unwrap();
+    pair.client().write(id, &[7]).unwrap();
+    pair.run(Duration::from_millis(300));
+    assert!(!pair.wire.is_empty(), "the answer is under way");
+    pair.now += Duration::from_secs(3 * 3_600);
+    pair.run(Duration::from_secs(10));
+    let rtt = pair.client().paths()[0].rtt;
+    assert!(rtt < Duration::from_secs(1), "{rtt}");
+    // The packet, and the first of its probes.
+    let last_lost = pair.sent + 2;
+    pair.lose = Box::new(move |n, _| n <= last_lost);
+    pair.transfer(1_000, Duration::from_secs(10));
+}
+
 #[test]
 fn random_loss_with_every_scheme() {
     for recovery in RecoveryKind::ALL {
