@@ -141,7 +141,7 @@ fn tls_peers() -> ([TlsSession; 2], OneRttKeys, OneRttKeys) {
 }
 
 /// A client after the handshake, and its server's keys.
-fn connected_client() -> (Connection, OneRttKeys) {
+pub(super) fn connected_client() -> (Connection, OneRttKeys) {
     connected_with(TransportConfig::default())
 }
 

@@ -336,16 +336,17 @@ impl Connection {
         let start = out.len();
         let purpose = match &round.means {
             Means::Symbols(block) => {
-                let symbol = block.symbol(round.next as u8)?;
-                RepairHeader {
-                    path: round.of,
-                    scheme: CodeScheme::ReedSolomon,
-                    repair_count: block.count(),
-                    symbol_id: u64::from(round.next),
-                    symbol_len: symbol.len(),
+                if let Some(symbol) = block.symbol(round.next as u8) {
+                    let header = RepairHeader {
+                        path: round.of,
+                        scheme: CodeScheme::ReedSolomon,
+                        repair_count: block.count(),
+                        symbol_id: u64::from(round.next),
+                        symbol_len: symbol.len(),
+                    };
+                    header.encode(block.members(), out);
+                    out.extend_from_slice(symbol);
                 }
-                .encode(block.members(), out);
-                out.extend_from_slice(symbol);
                 PacketPurpose::Repair
             }
             Means::Copies => {
@@ -410,6 +411,32 @@ fn way(now: Instant, path: &Path, max_ack_delay: Duration, wait: Duration) -> Wa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::tests::connected_client;
+
+    /// The header of a packet that has nothing in it would go out with the next one.
+    #[test]
+    fn a_round_without_another_symbol_leaves_nothing_behind() {
+        let (mut client, _) = connected_client();
+        let mut block = EncodedBlock::default();
+        assert!(block.encode(&[0], &[b"plaintext".as_slice()], 1));
+        client.repair.in_time.begin(Round {
+            of: PathId::ZERO,
+            members: vec![0],
+            means: Means::Symbols(block),
+            on: PathId::ZERO,
+            next: 0,
+            count: 2,
+            interval: Duration::ZERO,
+            deadline: Instant::ORIGIN + Duration::from_secs(1),
+            due: None,
+        });
+        let mut out = Vec::new();
+        assert!(client.send_of_round(Instant::ORIGIN, 0, &mut out).is_some());
+        let before = out.clone();
+        client.repair.in_time.rounds[0].next = 1;
+        assert!(client.send_of_round(Instant::ORIGIN, 0, &mut out).is_none());
+        assert_eq!(out, before);
+    }
 
     #[test]
     fn groups_fit_a_block_and_a_frame() {
