@@ -1,7 +1,12 @@
-//! Finds the end of a chunked body (RFC 9112 section 7.1) without reading what is in it.
+//! Finds the end of a chunked body (RFC 9112 section 7.1) without reading what is in it. What hyper would take
+//! offence at is none: the program is to blame for that, and not the origin server.
+
+use super::head::MAX_FIELDS;
 
 /// The longest line that tells a chunk's size, and all trailer fields together, in bytes.
 const MAX_LINES: usize = 4 * 1024;
+/// Bytes of all chunk extensions of a body together (RFC 9112 section 7.1.1): so many hyper refuses.
+const MAX_EXTENSIONS: usize = 16 * 1024;
 
 /// Where in a chunked body we are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +14,10 @@ pub(super) struct Chunks {
     at: At,
     /// Bytes of the present size line, or of the trailer section.
     line: usize,
+    /// Bytes of extensions so far.
+    extensions: usize,
+    /// Trailer fields so far.
+    fields: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +37,9 @@ enum At {
     DataLf,
     /// At the beginning of a line after the last chunk.
     Line,
-    /// In a trailer field.
+    /// In the name of a trailer field.
+    Name,
+    /// In its value.
     Trailer,
     TrailerLf,
     /// Before the last line feed.
@@ -41,7 +52,7 @@ pub(super) struct BadChunk;
 
 impl Chunks {
     pub(super) fn new() -> Self {
-        Self { at: At::Size(None), line: 0 }
+        Self { at: At::Size(None), line: 0, extensions: 0, fields: 0 }
     }
 
     /// How many of `bytes`, which go on where the last ones ended, belong to the body, and whether
@@ -74,7 +85,13 @@ impl Chunks {
             (At::Size(Some(size)) | At::Space(size), b' ' | b'\t') => At::Space(size),
             (At::Size(Some(size)) | At::Space(size), b';') => At::Extension(size),
             (At::Size(Some(size)) | At::Space(size) | At::Extension(size), b'\r') => At::SizeEnd(size),
-            (At::Extension(size), _) if is_text(byte) => At::Extension(size),
+            (At::Extension(size), _) if is_text(byte) => {
+                self.extensions += 1;
+                if self.extensions >= MAX_EXTENSIONS {
+                    return Err(BadChunk);
+                }
+                At::Extension(size)
+            }
             (At::SizeEnd(size), b'\n') => {
                 self.line = 0;
                 if size == 0 { At::Line } else { At::Data(size) }
@@ -86,10 +103,14 @@ impl Chunks {
             }
             (At::Line, b'\r') => At::End,
             // A line that begins with a space would be a folded one.
-            (At::Line, _) if is_text(byte) && !byte.is_ascii_whitespace() => At::Trailer,
+            (At::Line | At::Name, _) if is_token(byte) => At::Name,
+            (At::Name, b':') => At::Trailer,
             (At::Trailer, b'\r') => At::TrailerLf,
             (At::Trailer, _) if is_text(byte) => At::Trailer,
-            (At::TrailerLf, b'\n') => At::Line,
+            (At::TrailerLf, b'\n') if self.fields < MAX_FIELDS => {
+                self.fields += 1;
+                At::Line
+            }
             _ => return Err(BadChunk),
         })
     }
@@ -98,6 +119,11 @@ impl Chunks {
 fn append(size: Option<u64>, digit: u8) -> Result<u64, BadChunk> {
     let digit = char::from(digit).to_digit(16).ok_or(BadChunk)?;
     size.unwrap_or(0).checked_mul(16).map(|size| size | u64::from(digit)).ok_or(BadChunk)
+}
+
+/// Of the name of a field (RFC 9110 section 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Neither a control character nor the end of a line.
@@ -149,14 +175,30 @@ mod tests {
             "0\r\n\n",
             "0\r\n folded: x\r\n\r\n",
             "0\r\nA: b\nc: d\r\n\r\n",
+            "0\r\nno field\r\n\r\n",
+            "0\r\n: nameless\r\n\r\n",
+            "0\r\nA : b\r\n\r\n",
             "10000000000000000\r\n",
         ] {
             assert_eq!(Chunks::new().scan(body.as_bytes()), Err(BadChunk), "{body:?}");
         }
         let long = format!("5;{}\r\n", "a".repeat(MAX_LINES));
         assert_eq!(Chunks::new().scan(long.as_bytes()), Err(BadChunk));
-        let trailers = format!("0\r\n{}\r\n", "A: b\r\n".repeat(MAX_LINES / 6 + 1));
+        let trailers = format!("0\r\nA: {}\r\n\r\n", "b".repeat(MAX_LINES));
         assert_eq!(Chunks::new().scan(trailers.as_bytes()), Err(BadChunk));
+    }
+
+    /// It would be a 502 otherwise, as if the origin server were at fault.
+    #[test]
+    fn what_hyper_has_no_room_for_is_no_chunk() {
+        let chunk = format!("1;{}\r\nx\r\n", "a".repeat(MAX_EXTENSIONS / 16 - 1));
+        let extended = |chunks| format!("{}0\r\n\r\n", chunk.repeat(chunks));
+        let trailed = |fields| format!("0\r\n{}\r\n", "A: b\r\n".repeat(fields));
+        for (fits, too_much) in [(extended(16), extended(17)), (trailed(MAX_FIELDS), trailed(MAX_FIELDS + 1))]
+        {
+            assert_eq!(Chunks::new().scan(fits.as_bytes()), Ok((fits.len(), true)));
+            assert_eq!(Chunks::new().scan(too_much.as_bytes()), Err(BadChunk));
+        }
     }
 
     proptest! {
