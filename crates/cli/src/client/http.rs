@@ -36,9 +36,9 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::{
-    io::AsyncWriteExt as _,
+    io::{AsyncWrite, AsyncWriteExt as _},
     net::TcpStream,
-    time::{Instant, MissedTickBehavior, interval, sleep_until},
+    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };
 use tracing::debug;
 
@@ -274,7 +274,7 @@ impl Tunnel {
                 let Some(tunnel) = origin.io.into_inner().into_tunnel(target, timed) else {
                     return reset(tcp);
                 };
-                if tcp.write_all(&origin.read_buf).await.is_err() {
+                if !takes(&mut tcp, &origin.read_buf).await {
                     return reset(tcp);
                 }
                 tunnel
@@ -285,6 +285,12 @@ impl Tunnel {
         }
         tunnel.carry(tcp).await;
     }
+}
+
+/// Says to a program what has come behind its origin server's agreement; false if it breaks off, or takes none
+/// of it for as long as tunnels wait for anything.
+async fn takes(program: &mut (impl AsyncWrite + Unpin), said: &[u8]) -> bool {
+    timeout(IDLE_TIMEOUT, program.write_all(said)).await.is_ok_and(|written| written.is_ok())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -403,6 +409,15 @@ mod tests {
         let _ = program.read_to_end(&mut answer).await;
         served.await.unwrap();
         assert!(answer.is_empty() && began.elapsed() < LINGER * 2, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_reads_nothing_is_waited_for_as_long_as_in_tunnels() {
+        let (mut near, _far) = tokio::io::duplex(3);
+        let taken = timeout(2 * IDLE_TIMEOUT, async {
+            [takes(&mut near, b"all").await, takes(&mut near, b"x").await]
+        });
+        assert_eq!(taken.await.expect("it is waited for no longer"), [true, false]);
     }
 
     #[test]
