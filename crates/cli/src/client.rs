@@ -3,6 +3,7 @@
 mod admin;
 mod answers;
 mod associate;
+mod demand;
 mod dial;
 mod early;
 mod follow;

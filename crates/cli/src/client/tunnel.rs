@@ -230,7 +230,7 @@ impl Tunnel {
 /// When the connection is lost meanwhile, or takes no more.
 async fn request(session: &Session, request: &Request) -> Result<(SendStream, Asked), Unanswered> {
     let asked = async {
-        let (mut send, receive) = session.connection.open_bi().await.ok()?;
+        let (mut send, receive) = session.demand.open(&session.connection).await.ok()?;
         write_frame(&mut send, &request.encode()).await.ok()?;
         let connecting = matches!(request, Request::Connect(_)).then(Instant::now);
         Some((send, Asked { receive, session: session.clone(), connecting }))

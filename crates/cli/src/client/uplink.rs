@@ -11,6 +11,7 @@ use tokio::{sync::watch, time::Instant};
 use tracing::{Instrument as _, info, info_span};
 
 use super::{
+    demand::Demand,
     dial::{DialOptions, Dialled, dial},
     keeper::keep_paths,
     news::{addresses, pause_without_news},
@@ -58,6 +59,8 @@ pub struct Session {
     pub(crate) live: Arc<Live>,
     saved: Arc<Mutex<Saved>>,
     left: watch::Receiver<bool>,
+    /// Its streams that are waited for.
+    pub(crate) demand: Arc<Demand>,
     /// Whether the server has been heard of lately, where another might be there if not.
     fresh: watch::Receiver<bool>,
 }
@@ -251,6 +254,7 @@ fn begin_session(
         live: live.clone(),
         saved: Arc::new(Mutex::new(Saved::new(Instant::now()))),
         left: marks.left.subscribe(),
+        demand: Arc::new(Demand::new()),
         fresh: marks.fresh.subscribe(),
     };
     live.past().present = Some(connection.clone());

@@ -30,6 +30,7 @@ use super::body::Upload;
 use crate::{
     client::{
         Session, Uplink,
+        demand::Demand,
         early::{Early, Refusal},
         tunnel::{self, Tunnel},
     },
@@ -40,7 +41,8 @@ use crate::{
 };
 
 /// Idle connections to origin servers, per connection of a program. Browsers open several
-/// connections to a proxy.
+/// connections to a proxy. All of a client have the streams that its server allows, and give way to whatever
+/// else needs one.
 const KEPT: usize = 4;
 /// For how long one of them stays open without a request.
 const KEPT_FOR: Duration = Duration::from_secs(30);
@@ -209,7 +211,7 @@ impl Origin {
             .handshake(TokioIo::new(io));
         let (sender, connection) = handshake.await.map_err(|error| Reply::new(Status::Failed, error))?;
         let over = session.connection.stable_id();
-        tokio::spawn(attend(connection, idle.0.subscribe(), uplink.clone(), over));
+        tokio::spawn(attend(connection, idle.0.subscribe(), uplink.clone(), over, session.demand.clone()));
         Ok(Self { target: target.clone(), sender, idle, sent: Arc::default(), session })
     }
 
@@ -224,13 +226,14 @@ impl Origin {
     }
 }
 
-/// Runs a connection until it ends, has been idle for too long, or nobody is left who could use it; one
-/// over a server that the client has left ends as soon as it is idle.
+/// Runs a connection until it ends, has been idle for too long or while its stream is needed, or nobody is left who
+/// could use it; one over a server that the client has left ends as soon as it is idle.
 async fn attend(
     connection: http1::Connection<TokioIo<OriginIo>, Upload>,
     mut idle: watch::Receiver<Option<Rest>>,
     uplink: Uplink,
     over: u64,
+    demand: Arc<Demand>,
 ) {
     let mut connection = pin!(connection.with_upgrades());
     loop {
@@ -245,6 +248,7 @@ async fn attend(
             _ = &mut connection => return,
             () = too_long => return,
             () = uplink.moved_on(over), if since.is_some() => return,
+            () = demand.gives_way(), if since.is_some() => return,
             changed = idle.changed() => if changed.is_err() {
                 let _ = timeout(GRACE, connection).await;
                 return;
@@ -421,6 +425,38 @@ mod tests {
                 origins.put(origin);
             }
         }
+    }
+
+    /// The peer allows four streams. As at a client with hundreds of programs, each of which keeps some of these.
+    #[tokio::test]
+    async fn an_idle_connection_gives_way_to_a_request_that_finds_no_stream() {
+        let (client, first, server) = crate::association::tests::connected().await;
+        let (uplink, _give_up) = Uplink::over(&client);
+        let session = uplink.now().unwrap();
+        let mut senders = Vec::new();
+        for ((send, receive), is_idle) in [(first, false), (client.open_bi().await.unwrap(), true)] {
+            let idle = Idle(Arc::new(watch::Sender::new(None)));
+            let io = TokioIo::new(over(send, receive, &idle));
+            let (sender, connection) = http1::handshake::<_, Upload>(io).await.unwrap();
+            if is_idle {
+                drop(Lease { idle: idle.clone(), sent: Arc::new(AtomicBool::new(true)) });
+            }
+            let (number, demand) = (client.stable_id(), session.demand.clone());
+            tokio::spawn(attend(connection, idle.0.subscribe(), uplink.clone(), number, demand));
+            senders.push((sender, idle));
+        }
+        let _others = (client.open_bi().await.unwrap(), client.open_bi().await.unwrap());
+        let served = async {
+            // That of the request that is under way.
+            let used = server.accept_bi().await.unwrap();
+            let (_answer, mut request) = server.accept_bi().await.unwrap();
+            assert_eq!(request.read_to_end(1).await.unwrap(), b"", "a proper end");
+            used
+        };
+        let asked = tunnel::ask(&uplink, "a.example:80".parse::<Target>().unwrap());
+        let (asked, _used) = tokio::join!(asked, served);
+        asked.map(|_| ()).expect("there is a stream again");
+        assert_eq!([0, 1].map(|of: usize| senders[of].0.is_closed()), [false, true]);
     }
 
     /// As one that asks for a connection alone.
