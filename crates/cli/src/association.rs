@@ -228,6 +228,8 @@ pub(crate) mod tests {
         let accepting = async { server.accept().await.unwrap().await.unwrap() };
         let (client, server) = tokio::join!(connecting, accepting);
         let client = client.unwrap();
+        // Else the client may open one stream.
+        server.admit();
         let stream = client.open_bi().await.unwrap();
         (client, stream, server)
     }

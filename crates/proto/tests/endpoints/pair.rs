@@ -212,7 +212,7 @@ fn a_lost_packet_is_sent_again_soon_after_a_long_sleep() {
     pair.now += Duration::from_secs(3 * 3_600);
     pair.run(Duration::from_secs(10));
     let rtt = pair.client().paths()[0].rtt;
-    assert!(rtt < Duration::from_secs(1), "{rtt}");
+    assert!(rtt < std::time::Duration::from_secs(1), "{rtt:?}");
     // The packet, and the first of its probes.
     let last_lost = pair.sent + 2;
     pair.lose = Box::new(move |n, _| n <= last_lost);
