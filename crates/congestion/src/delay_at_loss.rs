@@ -79,7 +79,7 @@ pub(crate) struct DelayAtLoss {
 impl DelayAtLoss {
     /// Takes an ACK's sample, if it has one.
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
-        let delay = if ack.adjusted_rtt.is_zero() { ack.rtt.latest } else { ack.adjusted_rtt };
+        let delay = ack.delay();
         if delay.is_zero() {
             return;
         }

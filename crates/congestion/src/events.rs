@@ -41,8 +41,17 @@ pub struct Ack {
     pub ce_bytes: u64,
     /// The round-trip time, this ACK frame's sample included.
     pub rtt: Rtt,
-    /// The latest sample without the delay that the peer says it added; zero if unknown.
+    /// The latest sample without the delay that the peer says it added, though no less than the smallest
+    /// sample; zero if unknown.
     pub adjusted_rtt: Duration,
+}
+
+impl Ack {
+    /// How long the latest sample was on its way: without the delay that the peer added, where that is known.
+    /// Zero if there is none.
+    pub(crate) fn delay(&self) -> Duration {
+        if self.adjusted_rtt.is_zero() { self.rtt.latest } else { self.adjusted_rtt }
+    }
 }
 
 /// The packets that one round of loss detection declared lost.

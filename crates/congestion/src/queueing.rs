@@ -10,6 +10,9 @@
 //!   [`JITTER_MULTIPLE`] are allowed for. Neighbours would not do: where jitter does not reorder,
 //!   they wait for the same late packet.
 //!
+//! An ACK that the peer held back, as of the last packet before a pause, is no queue: samples are without that
+//! time where it is known.
+//!
 //! See docs/decisions/0008-ctcp-delay-signal.md for what else was tried.
 
 use core::num::NonZeroU32;
@@ -55,7 +58,7 @@ impl Queueing {
             self.round_start = Some(ack.now);
             self.last = self.current.take().map(|(min, _)| min).or(self.last);
         }
-        let sample = ack.rtt.latest;
+        let sample = ack.delay();
         if sample.is_zero() {
             return ended;
         }
@@ -182,6 +185,18 @@ mod tests {
         round(&mut queueing, 2, [40_000; 20]);
         queueing.forget_rounds();
         assert_eq!(queueing.delay(), Some(Duration::from_millis(40)));
+    }
+
+    #[test]
+    fn an_ack_that_was_held_back_is_no_queue() {
+        let mut queueing = Queueing::default();
+        round(&mut queueing, 1, [40_000; 8]);
+        let rtt = Rtt { latest: Duration::from_millis(65), ..Rtt::default() };
+        let at = Instant::ORIGIN + Duration::from_millis(200);
+        let adjusted_rtt = Duration::from_millis(40);
+        queueing.on_ack(&Ack { now: at, largest_sent_at: at, rtt, adjusted_rtt, ..Ack::default() });
+        round(&mut queueing, 3, [40_000; 2]);
+        assert_eq!((queueing.delay(), queueing.last_round()), (Some(adjusted_rtt), Some(adjusted_rtt)));
     }
 
     #[test]

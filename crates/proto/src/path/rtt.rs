@@ -71,9 +71,10 @@ impl RttEstimator {
         if self.is_grown(now) && self.doubted_until == 0 {
             self.known_base = u32::MAX;
         }
-        // The peer's delay is only believed as far as the sample stays above the minimum.
+        // The peer's delay is only believed as far as the sample stays above the minimum: for the average not at
+        // all beyond (RFC 9002 section 5.3), but such a sample shows no queue.
         let adjusted = if sample >= self.min + ack_delay { sample - ack_delay } else { sample };
-        self.latest_adjusted = adjusted;
+        self.latest_adjusted = sample.saturating_sub(ack_delay).max(self.min);
         self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
         self.doubt_min(now, sample);
@@ -122,7 +123,7 @@ impl RttEstimator {
         self.latest
     }
 
-    /// The latest sample without the delay that the peer added.
+    /// The latest sample without the delay that the peer added, though no less than the minimum.
     pub(crate) fn latest_adjusted(&self) -> Duration {
         self.latest_adjusted
     }
@@ -302,5 +303,6 @@ mod tests {
         rtt.update(Instant::ORIGIN, MS * 50, Duration::ZERO);
         rtt.update(Instant::ORIGIN, MS * 51, MS * 25);
         assert_eq!(rtt.smoothed(), Duration::from_micros(50_125));
+        assert_eq!((rtt.latest(), rtt.latest_adjusted()), (MS * 51, MS * 50));
     }
 }

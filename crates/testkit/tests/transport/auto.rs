@@ -77,6 +77,17 @@ fn with_a_clean_path_beside_the_lossy_one_the_tail_is_nearly_gone() {
     assert!(auto <= clean.mul_f64(1.1), "{auto}, without loss {clean}");
 }
 
+/// The last packet before a pause is acknowledged late, which is no queue: else one that is lost soon after ends slow
+/// start, and the response takes three times as long.
+#[test]
+fn an_ack_that_was_held_back_before_a_pause_makes_no_loss_congestion() {
+    for lost in 0..12 {
+        let paths = [path(266, 40).losing(Loss::nth([lost])), path(16, 300)];
+        let took = respond(Seed(3), &paths, RecoveryKind::None, 300_000).completion;
+        assert!(took <= ms(300), "packet {lost} is lost: {took}");
+    }
+}
+
 #[test]
 fn a_lost_response_of_one_packet_costs_no_timeout() {
     let clean = respond(Seed(1), &[path(100, 50)], RecoveryKind::Auto, 1_000);
