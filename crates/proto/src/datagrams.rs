@@ -224,12 +224,10 @@ impl Datagrams {
     }
 
     /// Drops those of flows that would leave last, and behind a new one at `place`, until there is room.
+    /// None of them where that would not be enough.
     fn make_room(&mut self, takes: usize, place: usize) {
-        while !self.has_room_for(takes, self.outgoing_limit, MOST_IN_TURNS)
-            && self.outgoing.len() > place
-            && self.outgoing.back().is_some_and(|last| last.flow.is_some())
-            && let Some(last) = self.outgoing.pop_back()
-        {
+        for _ in 0..self.in_the_way(takes, place).unwrap_or(0) {
+            let Some(last) = self.outgoing.pop_back() else { break };
             self.outgoing_bytes -= last.takes();
             self.dropped += 1;
             // Its flow has not got that far.
@@ -237,6 +235,17 @@ impl Datagrams {
                 turns.set_end(last.flow, last.priority, last.start);
             }
         }
+    }
+
+    /// How many would have to go for a new one at `place`; `None` if some of them may not.
+    fn in_the_way(&self, takes: usize, place: usize) -> Option<usize> {
+        let mut behind = self.outgoing.range(place..).rev().take_while(|waiting| waiting.flow.is_some());
+        let (mut left, mut bytes) = (self.outgoing.len(), self.outgoing_bytes);
+        while left > 0 && (bytes + takes > self.outgoing_limit || left >= MOST_IN_TURNS) {
+            bytes -= behind.next()?.takes();
+            left -= 1;
+        }
+        Some(self.outgoing.len() - left)
     }
 
     /// Whether a datagram with a deadline may be waiting.

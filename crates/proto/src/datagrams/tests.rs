@@ -246,6 +246,17 @@ fn nothing_is_dropped_for_a_short_queue_or_of_those_that_know_no_flows() {
 }
 
 #[test]
+fn nothing_is_dropped_where_that_would_not_be_room_enough() {
+    let mut datagrams = Datagrams::new(3_000, 0);
+    assert!(of_flow(&mut datagrams, 1, 2_500));
+    assert!(of_flow(&mut datagrams, 1, 100));
+    assert!(!of_flow(&mut datagrams, 2, 1_000), "the first leaves before it, and takes too much");
+    assert_eq!((datagrams.dropped(), datagrams.pending_bytes()), (0, 2_600));
+    assert!(of_flow(&mut datagrams, 2, 500));
+    assert_eq!((datagrams.dropped(), datagrams.pending_bytes()), (1, 3_000));
+}
+
+#[test]
 fn datagrams_of_flows_are_bounded_in_number_too() {
     let mut datagrams = Datagrams::new(1 << 20, 0);
     let took = (0..5_000).filter(|_| of_flow(&mut datagrams, 1, 1)).count();
