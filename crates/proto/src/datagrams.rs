@@ -4,7 +4,12 @@
 mod tests;
 mod turns;
 
-use std::{cmp::Reverse, collections::VecDeque, num::NonZeroUsize, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, VecDeque},
+    num::NonZeroUsize,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use units::Instant;
@@ -42,8 +47,9 @@ pub struct DatagramOptions {
     /// Datagrams of the same priority leave by turns of their flows, by bytes: one that sends little
     /// does not wait for what others have waiting. Where the send buffer is full (or 4,096 datagrams
     /// wait), the one makes room that would leave last, if that is one of a flow, behind this one, and
-    /// this one has no `room`. `None`: all that say so are one flow, and no datagram of it is dropped
-    /// for others.
+    /// this one has no `room`. Beyond 512 flows that are ahead of others at a time, those of one more leave
+    /// last, and maybe not in the order of the calls. `None`: all that say so are one flow, and no datagram
+    /// of it is dropped for others.
     pub flow: Option<u32>,
 }
 
@@ -113,6 +119,11 @@ impl Outgoing {
     /// An empty datagram still takes a place, or a queue of them would know no bound.
     fn takes(&self) -> usize {
         self.data.len().max(1)
+    }
+
+    /// What has a smaller one leaves first.
+    fn turn(&self) -> (Reverse<i32>, u64) {
+        (Reverse(self.priority), self.start)
     }
 }
 
@@ -215,8 +226,7 @@ impl Datagrams {
 
     /// Behind how many of those that wait it leaves.
     fn place(&self, new: &Outgoing) -> usize {
-        let key = |it: &Outgoing| (Reverse(it.priority), it.start);
-        let leaves_first = |waiting: &Outgoing| key(waiting) <= key(new);
+        let leaves_first = |waiting: &Outgoing| waiting.turn() <= new.turn();
         match self.outgoing.back() {
             Some(last) if !leaves_first(last) => self.outgoing.partition_point(leaves_first),
             _ => self.outgoing.len(),
@@ -259,15 +269,38 @@ impl Datagrams {
         if self.earliest.is_none_or(|earliest| earliest >= arrival) {
             return;
         }
+        let is_late = |waiting: &Outgoing| waiting.deadline.is_some_and(|deadline| deadline < arrival);
+        self.pass_on_turns(is_late);
         let before = self.outgoing.len();
         let bytes = &mut self.outgoing_bytes;
         self.outgoing.retain(|waiting| {
-            let keep = waiting.deadline.is_none_or(|deadline| deadline >= arrival);
+            let keep = !is_late(waiting);
             *bytes -= if keep { 0 } else { waiting.takes() };
             keep
         });
         self.expired += (before - self.outgoing.len()) as u64;
         self.earliest = self.outgoing.iter().filter_map(|waiting| waiting.deadline).min();
+    }
+
+    /// Those that are late give their turns to what their flows have waiting behind them: a flow that sends
+    /// more than its share would pay for what has not left, and by and by get nothing.
+    fn pass_on_turns(&mut self, is_late: impl Fn(&Outgoing) -> bool) {
+        let Some(turns) = &mut self.turns else { return };
+        // Where the next one begins of those flows that lose some.
+        let mut next = BTreeMap::new();
+        for waiting in &mut self.outgoing {
+            let of = (waiting.flow, waiting.priority);
+            if is_late(waiting) {
+                next.entry(of).or_insert(waiting.start);
+            } else if let Some(start) = next.get_mut(&of) {
+                waiting.start = waiting.start.min(*start);
+                *start = waiting.start + waiting.takes() as u64;
+            }
+        }
+        for ((flow, priority), end) in next {
+            turns.set_end(flow, priority, end);
+        }
+        self.outgoing.make_contiguous().sort_by_key(Outgoing::turn);
     }
 
     /// Datagrams that were not sent because they could not have arrived in time.

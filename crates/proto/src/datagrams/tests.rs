@@ -214,6 +214,41 @@ fn who_has_one_waiting_at_a_time_gets_no_more_than_others() {
     assert_eq!(sent, [50, 50]);
 }
 
+/// As of a picture that is more than its half of what the paths carry, beside a download.
+#[test]
+fn what_expires_costs_its_flow_no_turn() {
+    let (mut datagrams, mut sent) = (Datagrams::new(1 << 20, 0), [0; 2]);
+    let picture = DatagramOptions::new().flow(2);
+    for ms in 0..1_000 {
+        datagrams.expire(at(ms));
+        while datagrams.pending_bytes() < 100_000 {
+            assert!(of_flow(&mut datagrams, 1, 1_000));
+        }
+        assert!(datagrams.send(Bytes::from(vec![2; 1_000]), Some(at(ms + 20)), picture));
+        let (flow, _) = leaves(&mut datagrams).unwrap();
+        sent[usize::from(flow) - 1] += 1;
+    }
+    assert_eq!(sent, [500, 500]);
+    assert!(datagrams.expired() > 400, "it was more than its half");
+}
+
+/// Those that are left keep their order, whatever their deadlines are.
+#[test]
+fn the_next_of_a_flow_leaves_in_the_turn_of_one_that_expires() {
+    let mut datagrams = Datagrams::new(1 << 20, 0);
+    for n in 0..4 {
+        assert!(of_flow(&mut datagrams, 1, 1_000));
+        let deadline = if n == 0 || n == 2 { at(10) } else { at(100) };
+        let options = DatagramOptions::new().flow(2);
+        assert!(datagrams.send(Bytes::from(vec![2; 1_000 + n]), Some(deadline), options));
+    }
+    datagrams.expire(at(20));
+    assert_eq!(datagrams.expired(), 2);
+    assert!(of_flow(&mut datagrams, 2, 1_010), "it begins where those that are left end");
+    let order: Vec<_> = std::iter::from_fn(|| leaves(&mut datagrams)).collect();
+    assert_eq!(order, [(1, 1_000), (2, 1_001), (1, 1_000), (2, 1_003), (1, 1_000), (2, 1_010), (1, 1_000)]);
+}
+
 #[test]
 fn where_there_is_no_room_what_would_leave_last_makes_some() {
     let mut datagrams = Datagrams::new(10_000, 0);
