@@ -724,6 +724,9 @@ def test_datagrams_and_their_deadlines():
             assert sorted([await theirs.receive_datagram() for _ in range(40)])[20] == b"first"
             assert ours.stats()["packets_sent"] - before >= 20
             assert theirs.path_stats()[0].gaps_forgotten == 0
+            ours.send_datagram(b"of a flow", flow=2**32 - 1)
+            await ours.send_datagram_wait(b"of another", flow=1)
+            assert sorted([await theirs.receive_datagram() for _ in range(2)]) == [b"of a flow", b"of another"]
             # Of no use any more when it is sent.
             ours.send_datagram(b"too late", within=0.0)
             ours.send_datagram(b"after it")

@@ -166,7 +166,8 @@ impl Connection {
         Ok(())
     }
 
-    /// As [`send_datagram`](Self::send_datagram), with a deadline, a priority or a short queue.
+    /// As [`send_datagram`](Self::send_datagram), with a deadline, a priority, a short queue or
+    /// in turns with others.
     ///
     /// A datagram that cannot arrive in time is not sent. One that may not is repaired while it can
     /// be, with as much as the path's losses ask for, if [`RecoveryKind::Auto`](crate::RecoveryKind)

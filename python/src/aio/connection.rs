@@ -118,15 +118,16 @@ fn both(py: Python<'_>, (send, recv): (mendpath::SendStream, mendpath::RecvStrea
 }
 
 /// How a datagram is sent: seconds for which it is of use, priority, bytes that may wait with it,
-/// whether it goes apart from those before it, and whether it keeps to steady paths.
-type DatagramWish = (Option<f64>, i32, Option<usize>, bool, bool);
+/// whether it goes apart from those before it, whether it keeps to steady paths, and its flow.
+type DatagramWish = (Option<f64>, i32, Option<usize>, bool, bool, Option<u32>);
 
-fn datagram_options(&(within, priority, room, apart, steady): &DatagramWish) -> PyResult<DatagramOptions> {
+fn datagram_options(wish: &DatagramWish) -> PyResult<DatagramOptions> {
+    let &(within, priority, room, apart, steady, flow) = wish;
     let mut options = DatagramOptions::new().priority(priority);
     if let Some(within) = within {
         options = options.within(seconds("within", within)?);
     }
-    (options.room, options.apart, options.steady) = (room, apart, steady);
+    (options.room, options.apart, options.steady, options.flow) = (room, apart, steady, flow);
     Ok(options)
 }
 

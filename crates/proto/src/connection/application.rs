@@ -160,7 +160,7 @@ impl Connection {
     }
 
     /// Queues an application datagram with a deadline, counted from `now`, a priority among
-    /// those that wait, or a short queue.
+    /// those that wait, a short queue, or in its flow's turn.
     ///
     /// What cannot arrive in time is dropped before it is sent. What may not is protected if the
     /// recovery scheme does so, as `auto` does

@@ -169,6 +169,7 @@ class Connection:
         room: Optional[int] = None,
         apart: bool = False,
         steady: bool = False,
+        flow: Optional[int] = None,
     ) -> None:
         """Sends a datagram: it may be lost or overtaken. Never waits.
 
@@ -180,11 +181,13 @@ class Connection:
             another path than the last of them if one has room.
         :param steady: each loss costs it much, so that it leaves out paths that lose packets by chance while others are
             good enough.
+        :param flow: those of the same priority leave by turns of their flows, so that one that sends little does not wait
+            for what others have waiting. With no room left, the one that would leave last is dropped instead of this one.
         :raises DatagramTooLarge: when it fits no packet.
         :raises DatagramsBlocked: when there is no room.
         :raises DatagramsUnsupported: when the peer takes none.
         """
-        self._native.send_datagram(data, (within, priority, room, apart, steady))
+        self._native.send_datagram(data, (within, priority, room, apart, steady, flow))
 
     async def send_datagram_wait(
         self,
@@ -195,9 +198,10 @@ class Connection:
         room: Optional[int] = None,
         apart: bool = False,
         steady: bool = False,
+        flow: Optional[int] = None,
     ) -> None:
         """The same, but waits for room; ``within`` counts from then on."""
-        await done(self._native.send_datagram_wait(data, (within, priority, room, apart, steady)))
+        await done(self._native.send_datagram_wait(data, (within, priority, room, apart, steady, flow)))
 
     async def receive_datagram(self) -> bytes:
         """The next datagram."""
