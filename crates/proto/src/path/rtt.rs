@@ -3,6 +3,7 @@
 use congestion::Precedents;
 use units::{Duration, Instant};
 
+use super::MAX_ACK_DELAY;
 use crate::GRANULARITY;
 
 /// How long samples may stay far above the minimum before it is forgotten: a queue is empty now and then
@@ -72,9 +73,10 @@ impl RttEstimator {
             self.known_base = u32::MAX;
         }
         // The peer's delay is only believed as far as the sample stays above the minimum: for the average not at
-        // all beyond (RFC 9002 section 5.3), but such a sample shows no queue.
+        // all beyond (RFC 9002 section 5.3), but such a sample shows no queue. A peer that has declared that its
+        // ACKs take seconds (RFC 9000 section 18.2) hides none behind that, or losses would pass for chance.
         let adjusted = if sample >= self.min + ack_delay { sample - ack_delay } else { sample };
-        self.latest_adjusted = sample.saturating_sub(ack_delay).max(self.min);
+        self.latest_adjusted = sample.saturating_sub(ack_delay.min(MAX_ACK_DELAY)).max(self.min);
         self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
         self.doubt_min(now, sample);
@@ -123,7 +125,8 @@ impl RttEstimator {
         self.latest
     }
 
-    /// The latest sample without the delay that the peer added, though no less than the minimum.
+    /// The latest sample without the delay that the peer added, of which 25 ms are believed, though no less
+    /// than the minimum.
     pub(crate) fn latest_adjusted(&self) -> Duration {
         self.latest_adjusted
     }
@@ -304,5 +307,13 @@ mod tests {
         rtt.update(Instant::ORIGIN, MS * 51, MS * 25);
         assert_eq!(rtt.smoothed(), Duration::from_micros(50_125));
         assert_eq!((rtt.latest(), rtt.latest_adjusted()), (MS * 51, MS * 50));
+    }
+
+    #[test]
+    fn a_peer_hides_no_queue_behind_a_delay_of_its_own() {
+        let mut rtt = RttEstimator::new(MS);
+        rtt.update(Instant::ORIGIN, MS * 50, Duration::ZERO);
+        rtt.update(Instant::ORIGIN, MS * 200, MS * 10_000);
+        assert_eq!(rtt.latest_adjusted(), MS * 175);
     }
 }
