@@ -321,14 +321,17 @@ proptest! {
     /// Each datagram leaves, waits, or was counted, and those of a flow leave in order, whatever the others do.
     #[test]
     fn every_datagram_of_a_flow_is_accounted_for_and_in_order(
-        steps in proptest::collection::vec((0u32..4, 0i32..2, 64usize..900, 0usize..3), 1..300)
+        steps in proptest::collection::vec((0u32..4, 0i32..2, 64usize..900, 0usize..3, 0u64..40), 1..300)
     ) {
         let (mut datagrams, mut queued, mut left) = (Datagrams::new(6_000, 0), Vec::new(), Vec::new());
-        for (flow, priority, bytes, packets) in steps {
+        for (now, (flow, priority, bytes, packets, within)) in (0..).zip(steps) {
+            datagrams.expire(at(now));
+            // Half of them have deadlines.
+            let deadline = (within < 20).then(|| at(now + within));
             let (number, mut data) = (queued.len() as u32, vec![0; bytes]);
             data[..4].copy_from_slice(&number.to_be_bytes());
             let options = DatagramOptions { flow: flow.checked_sub(1), priority, ..DatagramOptions::new() };
-            if datagrams.send(Bytes::from(data), None, options) {
+            if datagrams.send(Bytes::from(data), deadline, options) {
                 queued.push((flow, priority));
             }
             prop_assert!(datagrams.pending_bytes() <= 6_000);
@@ -342,7 +345,8 @@ proptest! {
         while write(&mut datagrams, &mut out) {
             left.extend(numbers(&std::mem::take(&mut out)));
         }
-        prop_assert_eq!(left.len() as u64 + datagrams.dropped(), queued.len() as u64);
+        let lost = datagrams.dropped() + datagrams.expired();
+        prop_assert_eq!(left.len() as u64 + lost, queued.len() as u64);
         prop_assert_eq!(datagrams.pending_bytes(), 0);
         for of in &queued {
             prop_assert!(left.iter().filter(|number| queued[**number as usize] == *of).is_sorted());
