@@ -37,8 +37,8 @@ const WINDOW_OF_ALL: u32 = 2 * WINDOW;
 /// What may wait to leave of a response for which there is room, since its client does not read what the
 /// connection has for it already, in bytes. The crate's own measure is 400 kB.
 const UNSENT: usize = 64 << 10;
-/// Requests that the client may have given up above those that were answered, as by HTTP/3. Those of whose
-/// answer's body some was there already do not count.
+/// Requests that the client may have given up above those that were answered, as by HTTP/3. Those whose answer
+/// panics are among them. Those of whose answer's body some was there already are not.
 const MAX_GIVEN_UP: u32 = 256;
 
 /// Serves until the client has gone or may stay no longer, or until it is to stop, and then until
@@ -116,12 +116,13 @@ async fn carry(exchange: Exchange, answer: Answer, under_way: UnderWay) -> Outco
     outcome
 }
 
-/// Requests that the client has given up above those that were answered, after one more outcome.
+/// Requests that were given up above those that were answered, after one more outcome. One that has none,
+/// because something panics, was given up.
 fn given_up_after(outcome: Result<Outcome, JoinError>, before: u32) -> u32 {
     match outcome {
-        Ok(Outcome::Unwanted) => before + 1,
+        Ok(Outcome::Unwanted) | Err(_) => before + 1,
         Ok(Outcome::Begun) => before,
-        Ok(Outcome::Answered) | Err(_) => before.saturating_sub(1),
+        Ok(Outcome::Answered) => before.saturating_sub(1),
     }
 }
 
@@ -262,6 +263,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn responses_that_wait_for_their_turn_are_not_given_up() {
         visit(64 << 10, 8, 200_000).await;
+    }
+
+    /// As by HTTP/3: whoever finds what an answer does not expect has no endless supply of it.
+    #[tokio::test]
+    async fn an_answer_makes_up_for_one_that_was_given_up_and_one_that_panics_does_not() {
+        async fn panics() -> Outcome {
+            panic!("as asked for")
+        }
+        let panicked = tokio::spawn(panics()).await;
+        for (outcome, after) in
+            [(Ok(Outcome::Answered), 0), (Ok(Outcome::Begun), 1), (Ok(Outcome::Unwanted), 2), (panicked, 2)]
+        {
+            assert_eq!(given_up_after(outcome, 1), after);
+        }
     }
 
     /// The server behind takes its time with one, as for a large file, and waits for the other.
