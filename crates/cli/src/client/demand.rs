@@ -2,19 +2,24 @@
 //! give way to them. Hundreds of programs have more of those than a client may have streams.
 
 use std::{
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use mendpath::{Connection, ConnectionError, RecvStream, SendStream};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
+
+/// Until another gives way as well, where the first has brought no stream: the server has its stream for as long as
+/// the origin server keeps its own end open.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The streams of one connection to a server that are waited for.
 #[derive(Debug)]
 pub(crate) struct Demand {
     /// How many.
     waiting: Mutex<usize>,
-    /// A permit for each to which nobody has given way.
+    /// A permit for each to which nobody has given way, or only in vain.
     unmet: Semaphore,
 }
 
@@ -31,13 +36,24 @@ impl Drop for Waiting<'_> {
     }
 }
 
+impl Waiting<'_> {
+    /// Who has given way has brought it nothing so far: another is to.
+    fn asks_again(&self) {
+        let Demand { unmet, .. } = self.0;
+        let waiting = self.0.waiting();
+        if unmet.available_permits() < *waiting {
+            unmet.add_permits(1);
+        }
+    }
+}
+
 impl Demand {
     pub(crate) fn new() -> Self {
         Self { waiting: Mutex::new(0), unmet: Semaphore::new(0) }
     }
 
-    /// Opens a stream, as soon as the server allows another. One that waits has one kept connection give way.
-    /// Cancel safe.
+    /// Opens a stream, as soon as the server allows another. One that waits has one kept connection give way, and
+    /// the next each second until it is there. Cancel safe.
     ///
     /// # Errors
     /// If the connection has ended.
@@ -45,21 +61,33 @@ impl Demand {
         &self,
         connection: &Connection,
     ) -> Result<(SendStream, RecvStream), ConnectionError> {
-        let mut opening = pin!(connection.open_bi());
+        self.meet(pin!(connection.open_bi())).await
+    }
+
+    /// Waits for a stream, and has others give way until it is there.
+    async fn meet<F: Future>(&self, mut opening: Pin<&mut F>) -> F::Output {
         tokio::select! {
             biased;
             opened = &mut opening => return opened,
             () = std::future::ready(()) => {}
         }
-        let _waiting = self.wait();
-        opening.await
+        let waiting = self.wait();
+        loop {
+            if let Ok(opened) = timeout(PATIENCE, opening.as_mut()).await {
+                return opened;
+            }
+            waiting.asks_again();
+        }
     }
 
     /// Returns once who asks is to give way: who asked first is the first. Cancel safe.
     pub(crate) async fn gives_way(&self) {
-        // It is never closed.
-        if let Ok(permit) = self.unmet.acquire().await {
-            permit.forget();
+        loop {
+            self.unmet.acquire().await.expect("the semaphore is never closed").forget();
+            // Who was waited for when this was called may have a stream by now.
+            if *self.waiting() > 0 {
+                return;
+            }
         }
     }
 
@@ -77,10 +105,7 @@ impl Demand {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        pin::Pin,
-        task::{Context, Waker},
-    };
+    use std::task::{Context, Waker};
 
     use super::*;
 
@@ -112,5 +137,43 @@ mod tests {
         assert!(is_told(&mut idle[1]), "although one had given way before");
         drop((second, third));
         assert!(!is_told(&mut Box::pin(demand.gives_way())));
+    }
+
+    /// It is called, and has no turn until the stream is there from elsewhere.
+    #[test]
+    fn who_is_called_for_one_that_waits_no_more_stays() {
+        let demand = Demand::new();
+        let mut idle = Box::pin(demand.gives_way());
+        assert!(!is_told(&mut idle));
+        drop(demand.wait());
+        assert!(!is_told(&mut idle), "nobody waits any more");
+        let _waiting = demand.wait();
+        assert!(is_told(&mut idle), "it is there for the next");
+    }
+
+    #[test]
+    fn no_more_are_called_than_wait_while_nobody_can_give_way() {
+        let demand = Demand::new();
+        let waiting = demand.wait();
+        for _ in 0..3 {
+            waiting.asks_again();
+        }
+        let mut idle = [(); 2].map(|()| Box::pin(demand.gives_way()));
+        assert_eq!(idle.each_mut().map(is_told), [true, false]);
+        waiting.asks_again();
+        assert!(is_told(&mut idle[1]), "the first has brought nothing");
+    }
+
+    /// The host of the first keeps its end open, and with it the stream.
+    #[tokio::test(start_paused = true)]
+    async fn another_gives_way_where_the_first_is_of_no_use() {
+        let demand = Demand::new();
+        let opening = async {
+            demand.gives_way().await;
+            demand.gives_way().await;
+        };
+        let met = timeout(2 * PATIENCE, demand.meet(pin!(opening))).await;
+        met.expect("a second one gives way");
+        assert_eq!((*demand.waiting(), demand.unmet.available_permits()), (0, 0));
     }
 }
