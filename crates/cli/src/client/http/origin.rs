@@ -245,14 +245,16 @@ async fn attend(
             }
         };
         tokio::select! {
+            // What is asked for at the moment at which it would end goes on.
+            biased;
+            changed = idle.changed() => if changed.is_err() {
+                let _ = timeout(GRACE, connection).await;
+                return;
+            },
             _ = &mut connection => return,
             () = too_long => return,
             () = uplink.moved_on(over), if since.is_some() => return,
             () = demand.gives_way(), if since.is_some() => return,
-            changed = idle.changed() => if changed.is_err() {
-                let _ = timeout(GRACE, connection).await;
-                return;
-            }
         }
     }
 }
@@ -454,9 +456,33 @@ mod tests {
             used
         };
         let asked = tunnel::ask(&uplink, "a.example:80".parse::<Target>().unwrap());
-        let (asked, _used) = tokio::join!(asked, served);
+        let both = timeout(Duration::from_secs(60), async { tokio::join!(asked, served) });
+        let (asked, _used) = both.await.expect("one ends, and the request has its stream");
         asked.map(|_| ()).expect("there is a stream again");
         assert_eq!([0, 1].map(|of: usize| senders[of].0.is_closed()), [false, true]);
+    }
+
+    /// Else the request would be made again, and wait for a stream itself.
+    #[tokio::test]
+    async fn a_connection_that_is_asked_when_it_is_to_give_way_goes_on() {
+        let (client, (send, receive), _server) = crate::association::tests::connected().await;
+        let _others = [client.open_bi().await, client.open_bi().await, client.open_bi().await];
+        let (uplink, _give_up) = Uplink::over(&client);
+        let demand = uplink.now().unwrap().demand.clone();
+        let idle = Idle(Arc::new(watch::Sender::new(None)));
+        let io = TokioIo::new(over(send, receive, &idle));
+        let (_sender, connection) = http1::handshake::<_, Upload>(io).await.unwrap();
+        let (used, number) = (idle.0.subscribe(), client.stable_id());
+        let mut attending = pin!(attend(connection, used, uplink.clone(), number, demand.clone()));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for _ in 0..16 {
+            drop(Lease { idle: idle.clone(), sent: Arc::new(AtomicBool::new(true)) });
+            assert!(attending.as_mut().poll(&mut cx).is_pending(), "it is kept");
+            let mut opening = pin!(demand.open(&client));
+            assert!(opening.as_mut().poll(&mut cx).is_pending(), "there is no other stream");
+            idle.0.send_replace(None);
+            assert!(attending.as_mut().poll(&mut cx).is_pending(), "it is used");
+        }
     }
 
     /// As one that asks for a connection alone.
