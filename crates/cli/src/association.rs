@@ -285,9 +285,12 @@ pub(crate) mod tests {
         assert!(call.send(&packet), "there is no room, and it gets some");
         assert_eq!((hub.dropped(), connection.stats().datagrams_dropped), (1, 1));
         let mut before = 0;
-        while other.read_datagram().await.unwrap()[..4] != 2u32.to_be_bytes() {
-            before += 1;
-        }
+        let comes = async {
+            while other.read_datagram().await.unwrap()[..4] != 2u32.to_be_bytes() {
+                before += 1;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(60), comes).await.expect("it comes");
         assert!(before <= 1, "{before} of the download were before it");
     }
 
