@@ -298,7 +298,7 @@ async fn use_until_it_ends(
     let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
     let (silence, mut silent) = watch::channel(false);
     let paths = keep_paths(connection.clone(), first_path, server, options.paths.clone(), live);
-    let keeping = attend(&connection, paths, &mut words, &notice, &silence, &marks.fresh);
+    let keeping = attend(&connection, paths, &mut words, &notice, &silence, &marks);
     let mut keeping = std::pin::pin!(keeping);
     let mut moving: Option<(Why, Moving<'_>)> = None;
     loop {
@@ -350,14 +350,14 @@ async fn attend(
     words: &mut RecvStream,
     said: &watch::Sender<Said>,
     silence: &watch::Sender<bool>,
-    fresh: &watch::Sender<bool>,
+    marks: &Marks,
 ) -> ConnectionError {
     tokio::select! {
         error = connection.closed() => error,
         () = paths => connection.closed().await,
         () = heed(words, said) => connection.closed().await,
         () = observe(connection, said.subscribe(), silence) => connection.closed().await,
-        () = keep_count(connection, said.subscribe(), fresh) => connection.closed().await,
+        () = keep_count(connection, said.subscribe(), &marks.fresh) => connection.closed().await,
     }
 }
 

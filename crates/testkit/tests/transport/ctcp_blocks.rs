@@ -74,15 +74,17 @@ fn goodput_hardly_depends_on_loss() {
 #[test]
 fn sources_are_not_retransmitted() {
     let size = 3_000_000;
-    let response = respond(3, &[path(0.2)], &transport(), size);
-    let stats = &response.stats;
-    assert!(stats.packets_lost > 300, "{stats:?}");
-    assert!(stats.packets_mended * 10 > stats.packets_lost * 5, "{stats:?}");
-    let others = response.bytes_sent - stats.recovery_bytes_sent;
-    assert!(
-        (others as f64) < size as f64 * PACKET / 1_360.0,
-        "{others} bytes without combinations: {stats:?}"
-    );
+    let (mut sum, seeds) = (0, 1..=24);
+    for seed in seeds.clone() {
+        let response = respond(seed, &[path(0.2)], &transport(), size);
+        let stats = &response.stats;
+        assert!(stats.packets_lost > 300, "{stats:?}");
+        assert!(stats.packets_mended * 10 > stats.packets_lost * 5, "{stats:?}");
+        sum += response.bytes_sent - stats.recovery_bytes_sent;
+    }
+    // One response may be 4 % above the mean, or 3 below.
+    let others = sum as f64 / seeds.count() as f64;
+    assert!(others < size as f64 * PACKET / 1_360.0, "{others} bytes without combinations");
 }
 
 #[test]
