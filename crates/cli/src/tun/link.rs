@@ -230,7 +230,7 @@ impl<'a, G: Guard> Link<'a, G> {
     /// When something is to be done that no packet asks for. What is sent beside packets has no say while it
     /// may not leave: it would be due all the time.
     fn deadline(&self) -> Option<units::Instant> {
-        let due = self.outgoing.extra_due().filter(|_| self.waiting.is_empty());
+        let due = if self.waiting.is_empty() { self.outgoing.extra_due() } else { None };
         let extra = due.map(|due| due.max(self.extras_after));
         [self.incoming.deadline(), self.outgoing.deadline(), extra].into_iter().flatten().min()
     }
