@@ -126,7 +126,7 @@ fn what_waits_behind_a_hole_goes_up_although_the_average_grew_meanwhile() {
     let common = Common { delivery: Delivery::InOrder, ..Common::default() };
     let profile = Profile { tcp: Tcp { initial_window: 2, ..Tcp::default() }, ..htpc(common) };
     // Windows of 2, 4, 8: the third is 6 to 13, of which 10 is lost. 11 arrives at 58 ms with an average
-    // of 21.6 ms, 12 and 13, the last for now, with one of 21.8: the hole is not given up yet when the
+    // of 21.6 ms, 12 and 13, which end the window, with one of 21.8: the hole is not given up yet when the
     // timer of 58 ms runs out. When it is, at 79.8 ms, TCP sees three packets behind it and sends again,
     // long before a timeout.
     let (time, totals) = run(profile, 14, &[10]);
