@@ -162,9 +162,10 @@ impl LossRecovery {
         let mut undo = false;
         self.thresholds.on_spurious_ack();
         for packet in &newly.spurious {
-            let (overtaken_by, age) = (newly.overtaken_by(packet.number), now - packet.sent_at);
-            self.thresholds.on_spurious(overtaken_by.unwrap_or(0), age, &self.measured.rtt);
-            if self.thresholds.is_reordering_known() && self.timeouts.account_for(age, &self.measured.rtt) {
+            let overtaken_by = newly.overtaken_by(packet.number).unwrap_or(0);
+            let age = self.timeouts.known_age(now - packet.sent_at, &self.measured.rtt);
+            self.thresholds.on_spurious(overtaken_by, age.unwrap_or_default(), &self.measured.rtt);
+            if let Some(age) = age.filter(|_| self.thresholds.is_reordering_known()) {
                 self.measured.rtt.update(now, age, Duration::ZERO);
             }
             undo |= self.event.on_spurious(packet.event);
@@ -204,9 +205,9 @@ impl LossRecovery {
         let Self { measured, thresholds, timeouts, .. } = self;
         for (number, packet) in newly.packets.iter().filter(|(_, p)| p.went_over(measured.epoch)) {
             if let Some(overtaken_by) = newly.overtaken_by(*number) {
-                let age = now - packet.sent_at;
-                thresholds.on_late(overtaken_by, age, &measured.rtt);
-                if thresholds.is_reordering_known() && timeouts.account_for(age, &measured.rtt) {
+                let age = timeouts.known_age(now - packet.sent_at, &measured.rtt);
+                thresholds.on_late(overtaken_by, age.unwrap_or_default(), &measured.rtt);
+                if let Some(age) = age.filter(|_| thresholds.is_reordering_known()) {
                     measured.rtt.update(now, age, Duration::ZERO);
                 }
             }
@@ -372,6 +373,35 @@ mod tests {
             assert_eq!((path.rtt().pto_base(), path.rtt().latest()), (before, Duration::from_millis(50)));
             acked(&mut path, 2, at(HOURS + 60));
             assert_eq!(path.rtt().latest(), Duration::from_millis(60));
+        }
+    }
+
+    /// Nor for how long what comes late is to be waited for, whether it was declared lost or not; by how many it was
+    /// overtaken does count.
+    #[test]
+    fn late_packets_whose_acks_this_host_has_slept_through_ask_for_no_patience() {
+        let awake = at(10_000_000);
+        for was_lost in [false, true] {
+            let mut path = path_of_50_ms();
+            let recovery = &mut path.recovery;
+            for _ in 0..3 {
+                recovery.thresholds.on_spurious_ack();
+                recovery.thresholds.on_spurious(4, Duration::from_millis(50), &recovery.measured.rtt);
+            }
+            assert!(recovery.thresholds.is_reordering_known());
+            let before = recovery.thresholds.age(&recovery.measured.rtt);
+            let late = SentPacket::for_test(at(0));
+            let mut newly = NewlyAcked { largest_before: Some(16), ..NewlyAcked::default() };
+            if was_lost {
+                newly.spurious.push(LostPacket { number: 7, sent_at: late.sent_at, event: 0 });
+                recovery.on_spurious_losses(awake, &newly);
+            } else {
+                newly.packets.push((7, late));
+                recovery.on_late(awake, &newly);
+            }
+            let LossRecovery { thresholds, measured, .. } = recovery;
+            assert_eq!((thresholds.age(&measured.rtt), thresholds.packets()), (before, 10), "{was_lost}");
+            assert_eq!(measured.rtt.latest(), Duration::from_millis(50));
         }
     }
 

@@ -76,6 +76,11 @@ impl ProbeTimeouts {
         age <= silence + STANDSTILL
     }
 
+    /// The age of a packet that arrived late, where it [says anything](Self::account_for) of the way.
+    pub(super) fn known_age(&self, age: Duration, rtt: &RttEstimator) -> Option<Duration> {
+        self.account_for(age, rtt).then_some(age)
+    }
+
     /// Starts to count anew; true if there had been any, on other addresses or here.
     pub(super) fn end_backoff(&mut self) -> bool {
         let was_silent = core::mem::take(&mut self.was_silent);
