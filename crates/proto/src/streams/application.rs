@@ -161,7 +161,12 @@ impl Streams {
     pub(super) fn start_reset(&mut self, id: StreamId, code: VarInt, reliable_size: u64) {
         let takes_at = self.peer_takes_reset_at;
         if let Some(never_sent) = self.with_send(id, |half| half.start_reset(code, reliable_size, takes_at)) {
+            let had_none = self.credit.available() == 0;
             self.credit.give_back(never_sent);
+            // The MAX_DATA that comes next finds some, and has nobody told first.
+            if had_none && never_sent > 0 {
+                self.wake_those_without_any();
+            }
             self.control.remove(&ControlKey::StreamDataBlocked(id));
             self.tell_reset(id);
         }

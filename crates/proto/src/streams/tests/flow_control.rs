@@ -88,6 +88,25 @@ fn a_reset_gives_back_the_credit_of_what_was_never_sent() {
     assert_eq!(server.stats().receive_buffered, 10);
 }
 
+/// Else an upload beside it has all of that with the next ACK, and of what the peer allows next, too.
+#[test]
+fn who_has_nothing_under_way_is_first_to_have_credit_that_a_reset_gives_back() {
+    let small = StreamsConfig { send_buffer: 80, ..config() };
+    let (mut client, _) = pair(&small, &tiny(50, 1_000));
+    let [upload, given_up, request] = std::array::from_fn(|_| client.open(Dir::Uni).unwrap());
+    assert_eq!(client.write(upload, &[1; 40]), Ok(40));
+    let (_, sent) = packet(&mut client, 100);
+    assert_eq!(client.write(given_up, &[2; 20]), Ok(10));
+    for id in [upload, request] {
+        assert_eq!(client.write(id, &[3; 4]), Err(WriteError::Blocked));
+    }
+    client.reset(given_up, 0u8.into()).unwrap();
+    assert_eq!(events(&mut client), [StreamEvent::Writable(request)]);
+    assert_eq!(client.write(request, &[3; 4]), Ok(4));
+    client.on_acked(&sent);
+    assert_eq!(events(&mut client), [StreamEvent::Writable(upload)]);
+}
+
 /// Statistics tell what has left, not what an application has written.
 #[test]
 fn bytes_count_as_sent_when_they_leave_and_once() {
