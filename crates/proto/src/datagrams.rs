@@ -214,7 +214,7 @@ impl Datagrams {
     /// Where a datagram begins: at 0 as long as there are no flows, all in the order of the calls.
     fn start(&mut self, flow: Option<u32>, priority: i32) -> u64 {
         if flow.is_some() && self.turns.is_none() {
-            self.turns = Some(Box::default());
+            self.begin_turns();
         }
         let Some(turns) = &mut self.turns else { return 0 };
         let outgoing = &self.outgoing;
@@ -222,6 +222,21 @@ impl Datagrams {
             let next = outgoing.partition_point(|waiting| waiting.priority > priority);
             outgoing.get(next).filter(|next| next.priority == priority).map(|next| next.start)
         })
+    }
+
+    /// The first flow is there: what waits without one, which all began at 0, has its turns, too, from now on.
+    fn begin_turns(&mut self) {
+        let mut turns = Turns::default();
+        let (mut of, mut end) = (None, 0);
+        for waiting in &mut self.outgoing {
+            if of.replace(waiting.priority) != Some(waiting.priority) {
+                end = 0;
+            }
+            waiting.start = end;
+            end += waiting.takes() as u64;
+            turns.set_end(None, waiting.priority, end);
+        }
+        self.turns = Some(Box::new(turns));
     }
 
     /// Behind how many of those that wait it leaves.

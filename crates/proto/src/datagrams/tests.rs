@@ -184,6 +184,27 @@ fn a_flow_that_sends_little_does_not_wait_for_one_that_fills_the_buffer() {
     }
 }
 
+/// As the first call of a connection that has carried other datagrams until then.
+#[test]
+fn the_first_flow_does_not_wait_for_all_that_know_none_either() {
+    let mut datagrams = Datagrams::new(1 << 20, 0);
+    let urgent = DatagramOptions::new().priority(1);
+    for n in 0..100 {
+        let data = Bytes::from(vec![0; 1_000 + n]);
+        assert!(datagrams.send(data.clone(), None, DatagramOptions::new()));
+        assert!(datagrams.send(data, None, urgent));
+    }
+    (0..3).for_each(|_| assert!(of_flow(&mut datagrams, 2, 700)));
+    assert!(datagrams.send(Bytes::from(vec![0; 1_100]), None, DatagramOptions::new()));
+    let order: Vec<_> = std::iter::from_fn(|| leaves(&mut datagrams)).collect();
+    assert_eq!(order[100..105], [(0, 1_000), (2, 700), (2, 700), (0, 1_001), (2, 700)]);
+    let others = order.iter().filter(|(flow, _)| *flow == 0).map(|(_, bytes)| *bytes);
+    assert!(
+        others.eq((1_000..1_100).chain(1_000..=1_100)),
+        "those of higher priority first, and all as they came"
+    );
+}
+
 #[test]
 fn flows_that_send_much_share_by_bytes() {
     let mut datagrams = Datagrams::new(1 << 20, 0);
