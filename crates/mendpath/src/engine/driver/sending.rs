@@ -149,6 +149,12 @@ impl Driver {
         sockets.any(|socket| !Arc::ptr_eq(&socket, &this))
     }
 
+    /// Whether an open path leaves from there.
+    fn has_path_from(&self, local: SocketAddr) -> bool {
+        let paths = self.shared.lock().proto.paths();
+        paths.iter().any(|path| path.state != PathState::Closing && path.network.local == local)
+    }
+
     fn is_failing(&self, local: SocketAddr) -> bool {
         self.failing.as_ref().is_some_and(|failing| failing.contains_key(&local))
     }
@@ -168,7 +174,10 @@ impl Driver {
         mut sent: usize,
     ) -> Option<(usize, Arc<Socket>)> {
         let Some(socket) = self.socket(transmit.path.local) else {
-            self.note_failure(transmit, &io::Error::other("no socket is bound there"));
+            // Nobody wants to hear of one that was replaced after this had been built for it.
+            if self.has_path_from(transmit.path.local) {
+                self.note_failure(transmit, &io::Error::other("no socket is bound there"));
+            }
             return None;
         };
         while sent < transmit.size {
@@ -290,6 +299,21 @@ mod tests {
         driver.pending = waits("127.0.0.1:1".parse().unwrap(), long_ago);
         assert!(driver.send(&mut Context::from_waker(Waker::noop())) != Sent::Blocked);
         assert!(driver.failing.is_none(), "what would never be said to work again");
+    }
+
+    /// The same where it has room again before that is over, as that of a slow uplink.
+    #[tokio::test]
+    async fn what_waited_for_a_socket_that_was_replaced_is_not_told_as_failing() {
+        let (_endpoints, [connection, _peer]) = connected().await;
+        let mut driver = Driver::new(connection.shared().clone());
+        driver.now = clock::now();
+        let mut pending = waits("127.0.0.1:1".parse().unwrap(), driver.now).unwrap();
+        pending.writable = Box::pin(std::future::ready(()));
+        driver.pending = Some(pending);
+        assert!(driver.send(&mut Context::from_waker(Waker::noop())) != Sent::Blocked);
+        assert!(driver.failing.is_none(), "what would never be said to work again");
+        let own = driver.shared.lock().proto.paths()[0].network.local;
+        assert!(driver.has_path_from(own));
     }
 
     /// An ACK is due for good while nothing can leave, and its deadline comes before all others.
