@@ -483,16 +483,33 @@ impl Uplink {
     /// Over this connection, and what has that given up because its server does not answer. What comes in its
     /// place goes over the same one.
     pub(crate) fn over(connection: &Connection) -> (Self, impl FnOnce() + use<>) {
-        let (uplink, publish) = Self::new(Arc::new(Live::new(true)));
-        let (connection, live) = (connection.clone(), uplink.live.clone());
-        let begin = move |reconnects| {
-            let host = "vps.example:4433".parse().expect("a place");
-            begin_session(&connection, &host, reconnects, &publish, &live).1
-        };
-        let marks = begin(0);
+        let (uplink, marks, replace) = Self::begun(connection);
+        let connection = connection.clone();
         (uplink, move || {
-            begin(1);
+            replace(&connection);
             marks.left.send_replace(true);
         })
+    }
+
+    /// Over this connection, and what puts `next` in its place, as where it is lost.
+    pub(crate) fn over_until_lost(
+        connection: &Connection,
+        next: &Connection,
+    ) -> (Self, impl FnOnce() + use<>) {
+        let (uplink, _, replace) = Self::begun(connection);
+        let next = next.clone();
+        (uplink, move || replace(&next))
+    }
+
+    /// Over this connection, with its marks, and what puts another in its place.
+    fn begun(connection: &Connection) -> (Self, Marks, impl FnOnce(&Connection) + use<>) {
+        let (uplink, publish) = Self::new(Arc::new(Live::new(true)));
+        let live = uplink.live.clone();
+        let begin = move |connection: &Connection, reconnects| {
+            let host = "vps.example:4433".parse().expect("a place");
+            begin_session(connection, &host, reconnects, &publish, &live).1
+        };
+        let marks = begin(connection, 0);
+        (uplink, marks, move |next: &Connection| _ = begin(next, 1))
     }
 }

@@ -95,6 +95,9 @@ struct Origin {
     session: Session,
 }
 
+/// A response, and the connection that it comes over.
+type Answered = (Response<Incoming>, Lease);
+
 /// Why there is no response.
 #[derive(Debug)]
 pub(super) enum Unanswered {
@@ -105,9 +108,12 @@ pub(super) enum Unanswered {
 }
 
 impl Unanswered {
-    /// The connection to the server was lost, or given up for another, before that answered.
-    fn is_lost(&self) -> bool {
-        matches!(self, Self::Refused(reply) if *reply == tunnel::lost())
+    /// The connection to the server was lost, or given up for another, before there was an answer.
+    fn is_lost(&self, session: &Session) -> bool {
+        match self {
+            Self::Refused(reply) => *reply == tunnel::lost(),
+            Self::Broken(_) => session.connection.close_reason().is_some(),
+        }
     }
 }
 
@@ -138,14 +144,15 @@ impl Origins {
 /// Has `target` answer a request, over a kept connection or a new one. An origin server may close a
 /// kept connection just when a request is on its way, or the server that it goes over be given up, and
 /// then nobody knows what became of it: so only what `again` makes once more, where that does no harm
-/// (RFC 9110 section 9.2.2), meets one. It is made once more, too, where a server is lost before it answers.
+/// (RFC 9110 section 9.2.2), meets one. It is made once more, too, where a server is lost before there is an
+/// answer.
 pub(super) async fn ask(
     origins: &std::sync::Mutex<Origins>,
     uplink: &Uplink,
     target: &Target,
     mut request: Request<Upload>,
     again: Option<impl Fn() -> Request<Upload>>,
-) -> Result<(Response<Incoming>, Lease), Unanswered> {
+) -> Result<Answered, Unanswered> {
     let lock = || origins.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(again) = &again {
         loop {
@@ -170,19 +177,36 @@ pub(super) async fn ask(
             break;
         }
     }
+    let (origin, answered) = ask_anew(uplink, target, request, again.as_ref()).await?;
+    lock().put(origin);
+    Ok(answered)
+}
+
+/// Has `target` answer a request over a new connection; where the server is lost meanwhile, what is made
+/// `again` over one to the next. That a server has granted the connection is no answer: it may have asked an
+/// origin server that takes its time.
+async fn ask_anew(
+    uplink: &Uplink,
+    target: &Target,
+    mut request: Request<Upload>,
+    again: Option<&impl Fn() -> Request<Upload>>,
+) -> Result<(Origin, Answered), Unanswered> {
     let mut servers = 1;
     loop {
         let mut origin = Origin::open(uplink, target).await.map_err(Unanswered::Refused)?;
-        let unanswered = match origin.send(request).await {
-            Ok(answered) => {
-                lock().put(origin);
-                return Ok(answered);
-            }
-            Err(error) => Unanswered::from(error.into_error()),
+        let session = origin.session.clone();
+        let sent = tokio::select! {
+            biased;
+            sent = origin.send(request) => sent.map_err(|error| Unanswered::from(error.into_error())),
+            // What cannot be made again waits for what the old connection brings yet.
+            () = session.left(), if again.is_some() => Err(Unanswered::Refused(tunnel::lost())),
         };
-        match &again {
-            Some(again) if unanswered.is_lost() && servers < tunnel::SERVERS => request = again(),
-            _ => return Err(unanswered),
+        match (sent, again) {
+            (Ok(answered), _) => return Ok((origin, answered)),
+            (Err(unanswered), Some(again)) if servers < tunnel::SERVERS && unanswered.is_lost(&session) => {
+                request = again();
+            }
+            (Err(unanswered), _) => return Err(unanswered),
         }
         servers += 1;
     }
@@ -215,10 +239,7 @@ impl Origin {
         Ok(Self { target: target.clone(), sender, idle, sent: Arc::default(), session })
     }
 
-    async fn send(
-        &mut self,
-        request: Request<Upload>,
-    ) -> Result<(Response<Incoming>, Lease), TrySendError<Request<Upload>>> {
+    async fn send(&mut self, request: Request<Upload>) -> Result<Answered, TrySendError<Request<Upload>>> {
         self.idle.0.send_replace(None);
         self.sent = request.body().complete();
         let lease = Lease { idle: self.idle.clone(), sent: self.sent.clone() };

@@ -1,7 +1,12 @@
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use hyper::ext::on_informational;
+use mendpath::Connection;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::Notify,
+};
 
 use super::*;
-use crate::protocol::{self, MAX_MESSAGE, read_frame};
+use crate::protocol::{self, MAX_MESSAGE, read_frame, write_frame};
 
 /// A connection to an origin server over such a stream.
 fn over(send: SendStream, receive: mendpath::RecvStream, idle: &Idle) -> OriginIo {
@@ -137,6 +142,57 @@ async fn a_request_is_made_again_where_a_server_is_given_up_before_it_answers() 
     tokio::select! {
         served = timeout(Duration::from_secs(60), served) => served.expect("it is made again"),
         answered = ask(&origins, &uplink, &target, get(), Some(get)) => panic!("{:?}", answered.err()),
+    }
+}
+
+/// The server has granted the connection, and the origin server takes its time.
+#[tokio::test]
+async fn a_request_is_made_again_where_a_server_is_given_up_before_the_origin_server_answers() {
+    let (client, server) = pair().await;
+    let (uplink, give_up) = Uplink::over(&client);
+    asks_the_next(&uplink, &server, &server, give_up).await;
+}
+
+#[tokio::test]
+async fn a_request_is_made_again_where_a_server_is_lost_before_the_origin_server_answers() {
+    let ((client, server), (other_client, next)) = (pair().await, pair().await);
+    let (uplink, replace) = Uplink::over_until_lost(&client, &other_client);
+    let lose = || {
+        replace();
+        server.close(0_u32.into(), b"");
+    };
+    asks_the_next(&uplink, &server, &next, lose).await;
+}
+
+/// Both ends of a connection, whose first stream is over.
+async fn pair() -> (Connection, Connection) {
+    let (client, (mut other, _answer), server) = crate::association::tests::connected().await;
+    other.write_all(b"x").await.unwrap();
+    drop(server.accept_bi().await.unwrap());
+    (client, server)
+}
+
+/// A request for which the origin server has said no more than that it may take a while comes to the `next` one
+/// as well, once that of before is lost.
+async fn asks_the_next(uplink: &Uplink, server: &Connection, next: &Connection, lose: impl FnOnce()) {
+    let (origins, target) = (std::sync::Mutex::default(), "a.example:80".parse::<Target>().unwrap());
+    let get = || Request::get("/").body(Upload::none()).unwrap();
+    let (mut request, heard) = (get(), Arc::new(Notify::new()));
+    let hears = heard.clone();
+    on_informational(&mut request, move |_| hears.notify_one());
+    let served = async {
+        let (mut answer, mut asked) = server.accept_bi().await.unwrap();
+        let first = read_frame(&mut asked, MAX_MESSAGE).await.unwrap();
+        write_frame(&mut answer, &Reply::ok().encode()).await.unwrap();
+        answer.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await.unwrap();
+        heard.notified().await;
+        lose();
+        let (_silent, mut asked) = next.accept_bi().await.unwrap();
+        assert_eq!(read_frame(&mut asked, MAX_MESSAGE).await.unwrap(), first);
+    };
+    tokio::select! {
+        served = timeout(Duration::from_secs(60), served) => served.expect("it is made again"),
+        answered = ask(&origins, uplink, &target, request, Some(get)) => panic!("{:?}", answered.err()),
     }
 }
 
