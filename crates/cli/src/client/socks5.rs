@@ -59,7 +59,11 @@ pub(crate) async fn serve(mut tcp: TcpStream, place: Place, shared: Arc<Shared>)
     };
     match tunnel {
         Some(tunnel) => tunnel.carry(tcp).await,
-        None => linger(tcp).await,
+        None => {
+            // It has got all that it will get, and others may wait for its seat.
+            place.vacate();
+            linger(tcp).await;
+        }
     }
 }
 
@@ -119,8 +123,41 @@ pub(super) fn reply_error(reply: &Reply) -> ReplyError {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::{OnceLock, RwLock},
+        time::Duration,
+    };
+
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+        time::timeout,
+    };
+
     use super::*;
-    use crate::protocol::Status;
+    use crate::{client::Uplink, protocol::Status};
+
+    /// It is waited for until it has read the answer, and goes when it likes.
+    #[tokio::test]
+    async fn who_is_refused_keeps_nobody_from_a_seat() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut program = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (tcp, _) = listener.accept().await.unwrap();
+        let (place, _send_away) = Place::alone();
+        let other = place.beside();
+        let (credentials, tun) = (RwLock::default(), OnceLock::default());
+        let uplink = Uplink::without_server();
+        let shared = Shared { uplink, credentials, answers: Arc::default(), tun };
+        let served = tokio::spawn(serve(tcp, place, Arc::new(shared)));
+        // BIND, which there is not.
+        program.write_all(&[5, 1, 0, 5, 2, 0, 1, 127, 0, 0, 1, 0, 80]).await.unwrap();
+        let mut answer = Vec::new();
+        program.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(answer[..4], [5, 0, 5, 7]);
+        timeout(Duration::ZERO, other.occupy()).await.expect("the only seat is free");
+        drop(program);
+        served.await.unwrap();
+    }
 
     #[test]
     fn answers_keep_their_meaning() {
