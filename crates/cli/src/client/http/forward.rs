@@ -23,6 +23,7 @@ use super::{
     words,
 };
 use crate::{
+    client::tunnel,
     hop_by_hop,
     status::{Outcome, Protocol, Timed},
     target::Target,
@@ -191,6 +192,7 @@ impl Proxy {
         }
         match error {
             Unanswered::Refused(reply) => refused(&reply, turn),
+            Unanswered::Lost => refused(&tunnel::lost(), turn),
             Unanswered::Broken(error) => {
                 debug!(%target, %error, "no response");
                 words(502, &format!("{target} sent no response that could be understood."), Some(turn))

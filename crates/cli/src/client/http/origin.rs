@@ -103,16 +103,27 @@ type Answered = (Response<Incoming>, Lease);
 pub(super) enum Unanswered {
     /// The server's answer, or one of ours in its place.
     Refused(Reply),
+    /// The connection to the server was lost, or given up for another, after it had granted the request.
+    Lost,
     /// The origin server has ended the connection, or said something else than HTTP.
     Broken(hyper::Error),
 }
 
 impl Unanswered {
+    /// Why there is none over that connection to the server, which may have ended.
+    fn over(session: &Session, error: hyper::Error) -> Self {
+        match Self::from(error) {
+            Self::Broken(_) if session.connection.close_reason().is_some() => Self::Lost,
+            other => other,
+        }
+    }
+
     /// The connection to the server was lost, or given up for another, before there was an answer.
-    fn is_lost(&self, session: &Session) -> bool {
+    fn is_lost(&self) -> bool {
         match self {
             Self::Refused(reply) => *reply == tunnel::lost(),
-            Self::Broken(_) => session.connection.close_reason().is_some(),
+            Self::Lost => true,
+            Self::Broken(_) => false,
         }
     }
 }
@@ -197,13 +208,13 @@ async fn ask_anew(
         let session = origin.session.clone();
         let sent = tokio::select! {
             biased;
-            sent = origin.send(request) => sent.map_err(|error| Unanswered::from(error.into_error())),
+            sent = origin.send(request) => sent.map_err(|error| Unanswered::over(&session, error.into_error())),
             // What cannot be made again waits for what the old connection brings yet.
-            () = session.left(), if again.is_some() => Err(Unanswered::Refused(tunnel::lost())),
+            () = session.left(), if again.is_some() => Err(Unanswered::Lost),
         };
         match (sent, again) {
             (Ok(answered), _) => return Ok((origin, answered)),
-            (Err(unanswered), Some(again)) if servers < tunnel::SERVERS && unanswered.is_lost(&session) => {
+            (Err(unanswered), Some(again)) if servers < tunnel::SERVERS && unanswered.is_lost() => {
                 request = again();
             }
             (Err(unanswered), _) => return Err(unanswered),

@@ -1,4 +1,4 @@
-use hyper::ext::on_informational;
+use hyper::{Method, ext::on_informational};
 use mendpath::Connection;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -172,20 +172,34 @@ async fn pair() -> (Connection, Connection) {
     (client, server)
 }
 
+/// Grants what is asked for on the next stream, whose origin server then says no more than that it may take a while,
+/// until that was `heard`. What was asked for, and the stream.
+async fn grant(server: &Connection, heard: &Notify) -> (Option<Vec<u8>>, SendStream, mendpath::RecvStream) {
+    let (mut answer, mut asked) = server.accept_bi().await.unwrap();
+    let frame = read_frame(&mut asked, MAX_MESSAGE).await.unwrap();
+    write_frame(&mut answer, &Reply::ok().encode()).await.unwrap();
+    answer.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await.unwrap();
+    heard.notified().await;
+    (frame, answer, asked)
+}
+
+/// A request, and what is told once its origin server may take a while.
+fn noting(method: Method) -> (Request<Upload>, Arc<Notify>) {
+    let mut request = Request::builder().method(method).uri("/").body(Upload::none()).unwrap();
+    let heard = Arc::new(Notify::new());
+    let hears = heard.clone();
+    on_informational(&mut request, move |_| hears.notify_one());
+    (request, heard)
+}
+
 /// A request for which the origin server has said no more than that it may take a while comes to the `next` one
 /// as well, once that of before is lost.
 async fn asks_the_next(uplink: &Uplink, server: &Connection, next: &Connection, lose: impl FnOnce()) {
     let (origins, target) = (std::sync::Mutex::default(), "a.example:80".parse::<Target>().unwrap());
+    let (request, heard) = noting(Method::GET);
     let get = || Request::get("/").body(Upload::none()).unwrap();
-    let (mut request, heard) = (get(), Arc::new(Notify::new()));
-    let hears = heard.clone();
-    on_informational(&mut request, move |_| hears.notify_one());
     let served = async {
-        let (mut answer, mut asked) = server.accept_bi().await.unwrap();
-        let first = read_frame(&mut asked, MAX_MESSAGE).await.unwrap();
-        write_frame(&mut answer, &Reply::ok().encode()).await.unwrap();
-        answer.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await.unwrap();
-        heard.notified().await;
+        let (first, _answer, _asked) = grant(server, &heard).await;
         lose();
         let (_silent, mut asked) = next.accept_bi().await.unwrap();
         assert_eq!(read_frame(&mut asked, MAX_MESSAGE).await.unwrap(), first);
@@ -194,6 +208,23 @@ async fn asks_the_next(uplink: &Uplink, server: &Connection, next: &Connection, 
         served = timeout(Duration::from_secs(60), served) => served.expect("it is made again"),
         answered = ask(&origins, uplink, &target, request, Some(get)) => panic!("{:?}", answered.err()),
     }
+}
+
+/// The origin server is not to blame.
+#[tokio::test]
+async fn who_may_not_ask_again_hears_that_the_server_was_lost() {
+    let (client, server) = pair().await;
+    let (uplink, _give_up) = Uplink::over(&client);
+    let (origins, target) = (std::sync::Mutex::default(), "a.example:80".parse::<Target>().unwrap());
+    let (request, heard) = noting(Method::POST);
+    let served = async {
+        let _stream = grant(&server, &heard).await;
+        server.close(0_u32.into(), b"");
+    };
+    let asked = ask(&origins, &uplink, &target, request, None::<fn() -> Request<Upload>>);
+    let both = timeout(Duration::from_secs(60), async { tokio::join!(asked, served) });
+    let (answered, ()) = both.await.expect("the connection ends");
+    assert!(matches!(answered, Err(Unanswered::Lost)), "{:?}", answered.err());
 }
 
 /// It may have come there, and does no harm if it comes twice.
