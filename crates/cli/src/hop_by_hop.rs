@@ -52,17 +52,21 @@ pub(crate) fn may_go_on(fields: &mut HeaderMap) -> bool {
     }
 }
 
-/// That a message says its length several times is what some read otherwise than others. That they are
-/// equal is seen to by whoever has read it (RFC 9110 section 8.6).
+/// That a message says its length several times is what some read otherwise than others. Whoever has read a body
+/// has seen to it that they are equal. Where there was none to read, as with the answer to HEAD, nobody has: of
+/// several that differ none is passed on (RFC 9110 section 8.6).
 pub(crate) fn say_length_once(fields: &mut HeaderMap) {
-    let first = fields.get(CONTENT_LENGTH).and_then(|first| {
-        let all = fields.get_all(CONTENT_LENGTH).iter().count();
-        let listed = first.as_bytes().split(|&byte| byte == b',').next()?;
-        let is_one = all == 1 && listed.len() == first.len();
-        if is_one { None } else { HeaderValue::from_bytes(listed.trim_ascii()).ok() }
-    });
-    if let Some(first) = first {
-        fields.insert(CONTENT_LENGTH, first);
+    let all = fields.get_all(CONTENT_LENGTH).iter();
+    let mut said = all.flat_map(|field| field.as_bytes().split(|&byte| byte == b',')).map(<[u8]>::trim_ascii);
+    let Some(first) = said.next() else { return };
+    let mut others = said.peekable();
+    if others.peek().is_none() {
+        return;
+    }
+    let only = if others.all(|other| other == first) { HeaderValue::from_bytes(first).ok() } else { None };
+    match only {
+        Some(only) => _ = fields.insert(CONTENT_LENGTH, only),
+        None => _ = fields.remove(CONTENT_LENGTH),
     }
 }
 
@@ -77,6 +81,25 @@ mod tests {
         fields.insert(MAX_FORWARDS, 2_u32.into());
         assert!(may_go_on(&mut fields) && may_go_on(&mut fields) && !may_go_on(&mut fields));
         assert_eq!(fields[MAX_FORWARDS], "0");
+    }
+
+    /// An answer to HEAD, whose length nobody has looked at.
+    #[test]
+    fn a_length_is_said_once_and_one_of_several_that_differ_is_none() {
+        for (said, once) in [
+            (&[][..], None),
+            (&["5"], Some("5")),
+            (&["5, 5"], Some("5")),
+            (&["5", "5"], Some("5")),
+            (&["5, 6"], None),
+            (&["5", "5,6"], None),
+        ] {
+            let mut fields = HeaderMap::new();
+            said.iter().for_each(|length| _ = fields.append(CONTENT_LENGTH, length.parse().unwrap()));
+            say_length_once(&mut fields);
+            let left = fields.get_all(CONTENT_LENGTH).iter().map(|length| length.to_str().unwrap());
+            assert_eq!(Vec::from_iter(left), Vec::from_iter(once), "{said:?}");
+        }
     }
 
     #[test]
