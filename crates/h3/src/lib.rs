@@ -37,8 +37,10 @@
 //! # What happens to streams that are dropped
 //! The sending side of a request or response that is dropped before its end is reset with
 //! `H3_REQUEST_CANCELLED`, so that the peer does not take it for whole. One on which nothing was sent
-//! ends, which nobody takes for a message; so does the one with which `h3` refuses fields that are too
-//! large, since it leaves that to the transport. The receiving side stops
+//! ends, which nobody takes for a message, unless a panic drops it; so does the one with which `h3` refuses
+//! fields that are too large, since it leaves that to the transport. To the client of `h3` a response that ends
+//! like that is an error of the connection: who gives a request up says so with `stop_stream`, and
+//! [`Server`] does. The receiving side stops
 //! with `H3_REQUEST_CANCELLED` if it is a response, and with `H3_NO_ERROR` if it is a request that
 //! the server need not read to answer (RFC 9114 section 4.1.1).
 

@@ -79,7 +79,8 @@ impl<B: Buf> SendStream<B> {
     fn is_whole(&self) -> bool {
         match &self.beside {
             Some(beside) => self.begun && beside.is_whole(),
-            None => !self.begun || self.answered,
+            // Who panics has not left it at nothing.
+            None => self.answered || !self.begun && !std::thread::panicking(),
         }
     }
 

@@ -7,6 +7,7 @@ use h3::{
 };
 use mendpath::{ReadError, ReadToEndError, VarInt};
 use mendpath_h3::{BidiStream, Connection};
+use tokio::task::JoinHandle;
 
 use crate::common::{Accepted, Pair, watchdog};
 
@@ -53,6 +54,28 @@ async fn a_response_that_never_began_ends_without_a_byte() {
         let mut response = request(&client, GET_ROOT).await;
         drop(server.accept().await.unwrap().unwrap().resolve_request().await.unwrap());
         assert_eq!(response.read_to_end(100).await.unwrap(), b"");
+    })
+    .await;
+}
+
+/// The client of `h3` takes a response that ends without a byte for an error of the connection, with all its requests.
+#[tokio::test]
+async fn who_panics_before_a_response_resets_its_stream() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, mut server) = connected(&pair, 10_000).await;
+        let mut response = request(&client, GET_ROOT).await;
+        let resolver = server.accept().await.unwrap().unwrap();
+        let handler: JoinHandle<()> = tokio::spawn(async move {
+            let _request = resolver.resolve_request().await.unwrap();
+            panic!("as asked for")
+        });
+        assert!(handler.await.unwrap_err().is_panic());
+        let cancelled = VarInt::from_u64(Code::H3_REQUEST_CANCELLED.value()).unwrap();
+        assert_eq!(
+            response.read_to_end(100).await.unwrap_err(),
+            ReadToEndError::Read(ReadError::Reset(cancelled))
+        );
     })
     .await;
 }
