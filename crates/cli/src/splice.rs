@@ -14,7 +14,7 @@ use std::{
     future::{Future, pending, poll_fn},
     io::{self, IoSlice},
     ops::RangeInclusive,
-    pin::pin,
+    pin::{Pin, pin},
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     task::Poll,
     time::Duration,
@@ -105,6 +105,12 @@ pub trait Abort {
     fn broken(&self) -> impl Future<Output = ()> + Send {
         pending()
     }
+
+    /// Comes to its end once the other end is known to take no more, whether anything is written or not. It
+    /// borrows nothing, and is for as long as the half has not been ended from here.
+    fn refused(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(pending())
+    }
 }
 
 impl Abort for SendStream {
@@ -116,6 +122,16 @@ impl Abort for SendStream {
     fn abort_when_heard(&mut self, code: StreamCode) {
         // What came to its end before is whole.
         let _ = self.reset_when_delivered(code.into());
+    }
+
+    fn refused(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let stopped = self.stopped();
+        Box::pin(async move {
+            // Our own end of it is no refusal.
+            if let Ok(None) = stopped.await {
+                pending().await
+            }
+        })
     }
 }
 
@@ -299,6 +315,8 @@ where
             witness.passed(direction, bytes);
         };
         let progress = || forth.load(Relaxed) + back.load(Relaxed);
+        // What was said last is on its way meanwhile.
+        let unheard = one_after_the_other(write2.refused(), silence(LAST_WORDS, progress));
         // Whoever takes no more has broken off, and what then looks like an end of it is none.
         let is_deaf = AtomicBool::new(false);
         let from_one = async {
@@ -321,7 +339,7 @@ where
             passed
         };
         tokio::select! {
-            result = both(from_one, from_other, silence(LAST_WORDS, progress)) => outcome(result),
+            result = both(from_one, from_other, unheard, silence(LAST_WORDS, progress)) => outcome(result),
             () = silence(patience.idle, progress) => (Ended::Idle, false),
         }
     };
@@ -368,10 +386,12 @@ fn outcome(result: Result<(), (Direction, Fault)>) -> (Ended, bool) {
 }
 
 /// Waits for both directions, and tells which of them failed first. One that ends because nothing
-/// more is taken leaves the other to come to its end, or to fall silent.
+/// more is taken leaves the other to come to its end, or to fall silent. What the first side may say is not
+/// waited for once it is `unheard` by the second, which says nothing more.
 async fn both(
     forth: impl Future<Output = Result<(), Fault>>,
     back: impl Future<Output = Result<(), Fault>>,
+    unheard: impl Future<Output = ()>,
     silence: impl Future<Output = ()>,
 ) -> Result<(), (Direction, Fault)> {
     let (mut forth, mut back) = (pin!(forth), pin!(back));
@@ -387,8 +407,16 @@ async fn both(
     tokio::select! {
         second = forth, if !is_forth => first.and(second.map_err(tell(Direction::Forth))),
         second = back, if is_forth => first.and(second.map_err(tell(Direction::Back))),
+        () = unheard, if !is_forth => {
+            first.and(Err((Direction::Forth, Fault::Writing(io::ErrorKind::BrokenPipe.into()))))
+        }
         () = silence, if first.is_err() => first,
     }
+}
+
+async fn one_after_the_other(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    one.await;
+    other.await;
 }
 
 /// Once `from` has broken off, whoever takes nothing for as long as a `silence` takes no more.

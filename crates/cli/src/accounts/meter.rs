@@ -1,7 +1,7 @@
 //! A half of a stream whose bytes are an account's: they are counted, and pass at its rate.
 
 use std::{
-    future::{Future as _, poll_fn},
+    future::{Future, poll_fn},
     io,
     pin::Pin,
     sync::Arc,
@@ -90,6 +90,10 @@ impl<T: Abort> Abort for Metered<T> {
 
     fn abort_when_heard(&mut self, code: StreamCode) {
         self.half.abort_when_heard(code);
+    }
+
+    fn refused(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.half.refused()
     }
 }
 

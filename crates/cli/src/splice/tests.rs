@@ -107,6 +107,35 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Half<T> {
     }
 }
 
+/// One whose other end takes no more.
+struct Refused<T>(Half<T>);
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Refused<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, data)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl<T> Abort for Refused<T> {
+    fn abort(&mut self, code: StreamCode) {
+        self.0.abort(code);
+    }
+
+    fn refused(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
 type Halves = (Half<tio::ReadHalf<DuplexStream>>, Half<tio::WriteHalf<DuplexStream>>);
 
 /// The far end, its halves for the splice, and the code with which they were given up.
@@ -309,6 +338,54 @@ async fn a_stream_that_was_reset_is_not_waited_for() {
     assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
     assert!(start.elapsed() <= 2 * NOBODY_THERE, "{:?}", start.elapsed());
     assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
+}
+
+/// The client's program is gone behind a half-close, and the host says nothing.
+#[tokio::test(start_paused = true)]
+async fn who_has_said_its_last_and_hears_no_more_is_not_kept_for_a_silent_host() {
+    let ((mut host, one, one_code), (mut program, (read, write), code)) = (side(), side());
+    let start = Instant::now();
+    let splice = async { splice(one, (read, Refused(write)), PATIENCE, &()).await };
+    let talk = async {
+        program.write_all(b"question").await.unwrap();
+        // As long as it may say more, it has an hour.
+        sleep_until(start + 2 * LAST_WORDS).await;
+        program.shutdown().await.unwrap();
+        let mut heard = Vec::new();
+        host.read_to_end(&mut heard).await.unwrap();
+        assert_eq!(heard, b"question");
+    };
+    let (summary, ()) = tokio::join!(splice, talk);
+    assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
+    let took = start.elapsed();
+    assert!(took >= 2 * LAST_WORDS && took <= 4 * LAST_WORDS, "{took:?}");
+    for code in [one_code, code] {
+        assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_refused_by_who_stops_it_or_is_gone_and_not_by_its_own_end() {
+    let long = Duration::from_secs(60);
+    for is_there in [true, false] {
+        let (client, (mut send, mut receive), server) = crate::association::tests::connected().await;
+        send.write_all(b"x").await.unwrap();
+        let (answer, _asked) = server.accept_bi().await.unwrap();
+        if is_there {
+            receive.stop(StreamCode::Reset.into()).unwrap();
+        } else {
+            client.close(mendpath::VarInt::from_u32(0), b"");
+        }
+        timeout(long, answer.refused()).await.expect("it is noticed");
+    }
+    let (_client, (mut send, mut receive), server) = crate::association::tests::connected().await;
+    send.write_all(b"x").await.unwrap();
+    let (mut answer, _asked) = server.accept_bi().await.unwrap();
+    let mut refused = answer.refused();
+    answer.finish().unwrap();
+    assert_eq!(receive.read_to_end(1).await.unwrap(), b"");
+    answer.finished().await.unwrap();
+    assert!(poll_fn(|cx| Poll::Ready(refused.as_mut().poll(cx))).await.is_pending());
 }
 
 /// There is more to read before the error, and nobody reads.
