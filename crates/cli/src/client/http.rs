@@ -281,7 +281,9 @@ impl Tunnel {
             }
         };
         for bytes in unread {
-            tunnel.say(&bytes).await;
+            if !tunnel.say(&bytes).await {
+                return reset(tcp);
+            }
         }
         tunnel.carry(tcp).await;
     }

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use mendpath::{RecvStream, SendStream};
-use tokio::{net::TcpStream, time::Instant};
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt as _},
+    net::TcpStream,
+    time::Instant,
+};
 use tracing::debug;
 
 use super::{IDLE_TIMEOUT, Session, Shared, Uplink, early::Early};
@@ -204,10 +208,10 @@ impl Tunnel {
         Self { target, send, receive, flow, timed }
     }
 
-    /// Passes on what the program has said, ahead of everything else. If the server takes no more,
-    /// its answer says why.
-    pub(super) async fn say(&mut self, bytes: &[u8]) {
-        let _ = self.send.write_all(bytes).await;
+    /// Passes on what the program has said, ahead of everything else; false if it is not taken for as long as
+    /// anything is waited for.
+    pub(super) async fn say(&mut self, bytes: &[u8]) -> bool {
+        takes_in_time(&mut self.send, bytes).await
     }
 
     /// Connects it with its program. Where the server refuses a program that was told that it is
@@ -222,6 +226,12 @@ impl Tunnel {
             timed.ends(Outcome::Refused);
         }
     }
+}
+
+/// Says `bytes` to the server; false if it takes its time with them for too long. If it takes no more, its
+/// answer says why.
+async fn takes_in_time(server: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> bool {
+    tokio::time::timeout(IDLE_TIMEOUT, server.write_all(bytes)).await.is_ok()
 }
 
 /// Opens a stream and makes `request` on it.
@@ -244,4 +254,21 @@ async fn request(session: &Session, request: &Request) -> Result<(SendStream, As
 /// The answer in place of that of a server whose connection was lost before it came.
 pub(super) fn lost() -> Reply {
     Reply::new(Status::HostUnreachable, "the connection to the server was lost")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a program says behind a request to upgrade has nowhere to go while the host takes nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_takes_nothing_is_waited_for_as_long_as_in_tunnels() {
+        let (mut near, far) = tokio::io::duplex(3);
+        let said = tokio::time::timeout(2 * IDLE_TIMEOUT, async {
+            [takes_in_time(&mut near, b"all").await, takes_in_time(&mut near, b"x").await]
+        });
+        assert_eq!(said.await.expect("it is waited for no longer"), [true, false]);
+        drop(far);
+        assert!(takes_in_time(&mut near, b"x").await, "its answer says why");
+    }
 }
