@@ -35,6 +35,7 @@ pub(crate) use admin::RawRow;
 pub(crate) use admin::TunRow;
 pub use answers::EarlyAnswers;
 pub(crate) use associate::associate;
+pub(crate) use demand::Demand;
 pub use dial::{DialOptions, Dialled, dial};
 pub(crate) use dial::{show_token, try_path};
 pub use forward::{Forward, ForwardError};

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use mendpath::{Connection, PathId, PathLimits};
 use tracing::debug;
 
+use super::demand::Demand;
 use crate::{
     console::say,
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
     status::{EventKind, Live, Terms},
 };
 
-/// Has the transport, and the server, do as the user wishes, for as long as the connection lives.
-pub(super) async fn follow(connection: &Connection, live: &Live) {
+/// Has the transport, and the server, do as the user wishes, for as long as the connection lives. A stream
+/// that tells the server is `demand`ed as for a program: else it would wait until one happens to be over.
+pub(super) async fn follow(connection: &Connection, demand: &Demand, live: &Live) {
     let mut in_force: BTreeMap<PathId, Terms> = BTreeMap::new();
     let mut follows = true;
     loop {
@@ -30,7 +32,7 @@ pub(super) async fn follow(connection: &Connection, live: &Live) {
         debug!(%id, ?terms, ?result, "as wished");
         if follows && before.limits != terms.limits {
             // One after the other, so that the newest wish is the last that the server hears.
-            follows = tell_server(connection, id, terms.limits).await;
+            follows = tell_server(connection, demand, id, terms.limits).await;
             if !follows {
                 let text = "the server is older: a cap holds for uploads alone, and a paused path is a backup for downloads";
                 live.journal.note(EventKind::Refused, text);
@@ -41,8 +43,8 @@ pub(super) async fn follow(connection: &Connection, live: &Live) {
 }
 
 /// Asks the server to send as we do; false if it does not know how.
-async fn tell_server(connection: &Connection, id: PathId, limits: PathLimits) -> bool {
-    let Ok((mut send, mut receive)) = connection.open_bi().await else { return true };
+async fn tell_server(connection: &Connection, demand: &Demand, id: PathId, limits: PathLimits) -> bool {
+    let Ok((mut send, mut receive)) = demand.open(connection).await else { return true };
     let request = Request::LimitPath { path: id.0, limits };
     if write_frame(&mut send, &request.encode()).await.is_err() {
         return true;
@@ -52,4 +54,33 @@ async fn tell_server(connection: &Connection, id: PathId, limits: PathLimits) ->
     !answer
         .and_then(|body| Reply::decode(&body).ok())
         .is_some_and(|reply| reply.status == Status::Unsupported)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        association::tests::connected,
+        status::{Change, Order},
+    };
+
+    /// As at a client whose programs keep connections to origin servers on all streams that there are.
+    #[tokio::test]
+    async fn a_wish_that_finds_no_stream_has_a_kept_connection_give_way() {
+        let (connection, _stream, _other) = connected().await;
+        // The peer allows four.
+        let _others = [connection.open_bi().await, connection.open_bi().await, connection.open_bi().await];
+        let (live, demand, name) = (Live::new(true), Demand::new(), "wlan0 (127.0.0.1)".to_owned());
+        live.path_names().insert(PathId(0), name.clone());
+        let order = Order { names: vec![name.clone()], change: Change::Metered };
+        live.wishes.order(&order, &[name]).unwrap();
+        tokio::select! {
+            () = follow(&connection, &demand, &live) => unreachable!("the connection lives"),
+            asked = tokio::time::timeout(Duration::from_secs(60), demand.gives_way()) => {
+                asked.expect("one is asked to");
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::follow::follow;
+use super::{demand::Demand, follow::follow};
 use crate::{
     backoff::Backoff,
     console::{mention, say},
@@ -43,17 +43,18 @@ struct Keeper<'a> {
 }
 
 /// Opens and removes paths until the connection ends. `first` is the path it began with.
-/// What happens is written down in `live`.
+/// What happens is written down in `live`, and who has streams to spare hears of `demand`.
 pub(crate) async fn keep_paths(
     connection: Connection,
     first: WantedPath,
     server: SocketAddr,
     specs: Vec<PathSpec>,
+    demand: &Demand,
     live: &Live,
 ) {
     let mut keeper = Keeper::new(connection.clone(), first, server, live);
     keeper.tell_of_missing(&specs);
-    let mut following = std::pin::pin!(follow(&connection, live));
+    let mut following = std::pin::pin!(follow(&connection, demand, live));
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut events = connection.path_updates();

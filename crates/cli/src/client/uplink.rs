@@ -297,7 +297,8 @@ async fn use_until_it_ends(
     let (session, marks) = begin_session(&connection, &host, reconnects, publish, live);
     let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
     let (silence, mut silent) = watch::channel(false);
-    let paths = keep_paths(connection.clone(), first_path, server, options.paths.clone(), live);
+    let (specs, demand) = (options.paths.clone(), session.demand.clone());
+    let paths = keep_paths(connection.clone(), first_path, server, specs, &demand, live);
     let keeping = attend(&connection, paths, &mut words, &notice, &silence, &marks);
     let mut keeping = std::pin::pin!(keeping);
     let mut moving: Option<(Why, Moving<'_>)> = None;

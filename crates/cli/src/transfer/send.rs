@@ -18,7 +18,7 @@ use tokio::{
 use super::{BAR, CHUNK, STALL};
 use crate::{
     backoff::pause,
-    client::{DialOptions, Dialled, dial, keep_paths, say_goodbye},
+    client::{Demand, DialOptions, Dialled, dial, keep_paths, say_goodbye},
     console::{progress, say, shown},
     failure::{Failure, io_reason},
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
@@ -92,8 +92,8 @@ pub async fn send_until(
     };
     let Dialled { connection, first_path, host, server: address, control: _control } = dialled;
     let keeper = tokio::spawn({
-        let (connection, live) = (connection.clone(), Live::new(true));
-        async move { keep_paths(connection, first_path, address, options.dial.paths, &live).await }
+        let (connection, demand, live) = (connection.clone(), Demand::new(), Live::new(true));
+        async move { keep_paths(connection, first_path, address, options.dial.paths, &demand, &live).await }
     });
     let size = parcel.size;
     let delivered = tokio::select! {
