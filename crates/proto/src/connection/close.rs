@@ -236,10 +236,11 @@ impl Connection {
         if open.is_empty() { self.paths.keys().copied().collect() } else { open }
     }
 
-    /// Three probe timeouts of the slowest path.
+    /// Three probe timeouts of the slowest path (RFC 9000 section 10.2), which the peer's delay of ACKs is a
+    /// part of (RFC 9002 section 6.2.1).
     fn close_period(&self) -> Duration {
         let slowest =
             self.paths.values().map(|p| p.rtt().pto_base()).max().unwrap_or(Duration::from_millis(100));
-        slowest * 3
+        (slowest + self.peer_max_ack_delay()) * 3
     }
 }

@@ -329,6 +329,24 @@ fn datagrams_without_end_are_one_piece_of_news() {
     assert_eq!(client.events.len(), 1, "more has come since");
 }
 
+/// RFC 9000 section 10.2, whoever closes.
+#[test]
+fn what_comes_late_meets_a_closed_connection_for_three_whole_probe_timeouts() {
+    for by_peer in [false, true] {
+        let (mut client, _) = connected_client();
+        client.handshake.confirm_for_test();
+        client.peer.max_ack_delay = Duration::from_secs(16);
+        let pto = client.path_zero().rtt().pto_base() + Duration::from_secs(16);
+        if by_peer {
+            let close = crate::wire::ConnectionClose::Application { error_code: 7u8.into(), reason: b"" };
+            client.on_connection_close(Instant::ORIGIN, &close);
+        } else {
+            client.close(Instant::ORIGIN, 7u8.into(), b"");
+        }
+        assert_eq!(client.poll_timeout(), Some(Instant::ORIGIN + pto * 3), "by the peer: {by_peer}");
+    }
+}
+
 #[test]
 fn a_path_that_may_send_nothing_does_not_keep_the_close_of_others_back() {
     let mut client = client();
