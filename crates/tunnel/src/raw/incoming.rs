@@ -146,6 +146,9 @@ const MOST_HELD_OF_FLOW: usize = 1_024;
 const OVERHEAD: usize = 64;
 /// After so long without a packet a flow is forgotten.
 const SILENT: Duration = Duration::from_secs(120);
+/// Between two looks at all flows for packets whose combinations will not come any more, a tenth of the time for
+/// which they may: where there is room for no more, each datagram would cost such a look.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The receiving end of one tunnel.
 #[derive(Debug, Default)]
@@ -158,6 +161,8 @@ pub struct Incoming {
     held_packets: usize,
     held_bytes: usize,
     kept_bytes: usize,
+    /// When it was last looked for packets whose combinations will not come any more.
+    looked: Option<Instant>,
     rtt: Duration,
     spread: Spread,
     /// How late packets are that combinations bring back.
@@ -324,7 +329,8 @@ impl Incoming {
             take(&mut state.rebuild, &mut |sequence, packet| rebuilt.push((sequence, packet.to_vec())));
         self.counters.malformed += u64::from(!made_sense);
         self.kept_bytes = self.kept_bytes + state.rebuild.kept() - before;
-        if self.kept_bytes > self.config.most_kept {
+        let looks = self.looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOK_AGAIN);
+        if self.kept_bytes > self.config.most_kept && looks {
             self.forget_stale(now);
         }
         if self.kept_bytes > self.config.most_kept
@@ -396,6 +402,7 @@ impl Incoming {
 
     /// Forgets packets whose combinations will not come any more.
     fn forget_stale(&mut self, now: Instant) {
+        self.looked = Some(now);
         for flow in self.flows.values_mut().filter(|flow| flow.rebuild.is_stale(now)) {
             self.kept_bytes -= flow.rebuild.kept();
             flow.rebuild.clear();

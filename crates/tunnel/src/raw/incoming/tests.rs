@@ -134,6 +134,19 @@ fn what_is_due_is_done_also_where_no_combination_comes_any_more() {
     assert_eq!((out, incoming.deadline(), incoming.counters().given_up), (vec![1, 3], None, 2));
 }
 
+/// Each look is at thousands of flows, and a client decides how many datagrams come meanwhile.
+#[test]
+fn where_no_more_is_kept_not_every_datagram_has_all_flows_looked_at() {
+    let config = IncomingConfig { most_kept: 100, ..IncomingConfig::default() };
+    let mut incoming = Incoming::new(config);
+    source(&mut incoming, 0, 1, 0);
+    // From 500 ms on nobody waits for what is kept of the first flow.
+    for (sequence, ms, unkept) in [(0, 499, 1), (1, 500, 2), (2, 548, 3), (3, 549, 3)] {
+        source(&mut incoming, ms, 2, sequence);
+        assert_eq!((incoming.counters().unkept, incoming.counters().kept_bytes), (unkept, 65), "{ms} ms");
+    }
+}
+
 #[test]
 fn doubles_never_go_on() {
     let mut incoming = Incoming::default();
