@@ -1,4 +1,4 @@
-//! What the system knows of the other end of a TCP connection, where that is on this machine.
+//! What the system knows of the other end of a TCP connection, above all where that is on this machine.
 //!
 //! A program that closes, or is killed, while nobody reads from it has its last words wait in the
 //! kernel, and the end of its stream behind them: no packet tells of it for minutes. The kernel can
@@ -18,6 +18,18 @@ pub(crate) fn is_abandoned(tcp: &TcpStream) -> bool {
     };
 }
 
+/// How many bytes the other end of `tcp`, wherever it is, has not acknowledged of what was said to it, of which
+/// the end is one. `None` where the system does not tell.
+pub(crate) fn unacknowledged(tcp: &TcpStream) -> Option<u32> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return linux::unacknowledged(tcp).ok().flatten();
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    return {
+        let _ = tcp;
+        None
+    };
+}
+
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod linux {
     use std::{io, net::SocketAddr};
@@ -26,7 +38,7 @@ mod linux {
     use netlink_packet_sock_diag::{
         SockDiagMessage,
         constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_FIN_WAIT1},
-        inet::{ExtensionFlags, InetRequest, SocketId, StateFlags},
+        inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags},
     };
     use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
     use tokio::net::TcpStream;
@@ -36,14 +48,26 @@ mod linux {
     const NO_COOKIE: [u8; 8] = [0xff; 8];
 
     pub(super) fn is_abandoned(tcp: &TcpStream) -> io::Result<bool> {
-        let question = question(canonical(tcp.peer_addr()?), canonical(tcp.local_addr()?));
+        Ok(ask(tcp.peer_addr()?, tcp.local_addr()?)?.is_some_and(|socket| is_orphan(&socket)))
+    }
+
+    pub(super) fn unacknowledged(tcp: &TcpStream) -> io::Result<Option<u32>> {
+        Ok(ask(tcp.local_addr()?, tcp.peer_addr()?)?.map(|socket| socket.header.send_queue))
+    }
+
+    /// What the kernel says of the socket with these addresses, if there is one on this machine.
+    fn ask(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Box<InetResponse>>> {
+        let question = question(canonical(local), canonical(remote));
         let socket = Socket::new(NETLINK_SOCK_DIAG)?;
         socket.set_non_blocking(true)?;
         // The kernel has answered when the call returns.
         socket.send(&question, 0)?;
         let (answer, _) = socket.recv_from_full()?;
         let answer = NetlinkMessage::deserialize(&answer).map_err(io::Error::other)?;
-        Ok(is_orphan(&answer.payload))
+        Ok(match answer.payload {
+            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => Some(socket),
+            _ => None,
+        })
     }
 
     /// Asks for the socket with these addresses.
@@ -74,10 +98,7 @@ mod linux {
 
     /// All that was said has an end, which has not been acknowledged. Without an inode nobody has a
     /// descriptor of it.
-    fn is_orphan(answer: &NetlinkPayload<SockDiagMessage>) -> bool {
-        let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) = answer else {
-            return false;
-        };
+    fn is_orphan(socket: &InetResponse) -> bool {
         socket.header.state == TCP_FIN_WAIT1 && socket.header.inode == 0
     }
 }
@@ -113,5 +134,19 @@ mod tests {
             assert!(is_abandoned(&tcp), "{address}");
             drop(tcp);
         }
+    }
+
+    #[tokio::test]
+    async fn what_nobody_takes_is_not_acknowledged() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4_096).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (_program, _) = listener.accept().await.unwrap();
+        assert_eq!(unacknowledged(&tcp), Some(0), "nothing was said");
+        tcp.writable().await.unwrap();
+        while tcp.try_write(&[0; 65_536]).is_ok() {}
+        assert!(unacknowledged(&tcp).is_some_and(|bytes| bytes > 4_096));
     }
 }

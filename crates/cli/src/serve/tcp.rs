@@ -23,11 +23,11 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
-    time::{Instant, Sleep, timeout},
+    time::{Instant, Sleep, timeout, timeout_at},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, warn};
@@ -40,7 +40,7 @@ use super::{
     site::{Answer, BoxError, Site, SiteBody, text},
     wait,
 };
-use crate::{descriptors, server::seats::Seat, target::canonical};
+use crate::{descriptors, peer, server::seats::Seat, target::canonical};
 
 /// Connections that the kernel holds for us.
 pub(super) const BACKLOG: u32 = 1_024;
@@ -52,6 +52,9 @@ const BUFFER: usize = 64 << 10;
 /// has sent something, and what it may send meanwhile.
 const LINGER: Duration = Duration::from_secs(5);
 const LINGER_BYTES: u64 = 16 << 20;
+/// What it has to take of that answer meanwhile to have as long once more, in bytes: a frame's worth, as of all
+/// answers by HTTP/2.
+const LEAST: u32 = 16 << 10;
 
 /// How TLS begins with a client.
 pub(super) fn acceptor(certificate: &Arc<Certificate>) -> TlsAcceptor {
@@ -251,14 +254,38 @@ async fn serve_http1(
 
 /// Ends a connection so that its client hears the last answer (RFC 9112 section 9.6): closing while the
 /// rest of an upload comes, or anything else, would be a reset, at which many clients give up before they
-/// read, and with which what is on its way to them is lost. It takes so long at most.
+/// read, and with which what is on its way to them is lost. Who says nothing and has all of it is not waited
+/// for; who sends, or takes next to nothing of it, for so long at most.
 async fn linger(mut tls: TlsStream<TcpStream>, longest: Duration) {
-    let lingering = async {
-        let _ = tls.shutdown().await;
-        let (mut rest, mut some) = (tls.into_inner().0.take(LINGER_BYTES), vec![0_u8; 8 << 10]);
-        while let Ok(Ok(1..)) = timeout(LINGER, rest.read(&mut some)).await {}
-    };
-    let _ = timeout(longest, lingering).await;
+    if timeout(longest, tls.shutdown()).await.is_ok() {
+        let (mut tcp, _) = tls.into_inner();
+        let (rest, sent) = tcp.split();
+        hear_out(rest.take(LINGER_BYTES), longest, || peer::unacknowledged(sent.as_ref())).await;
+    }
+}
+
+/// Reads what still comes. Behind a slow network a client says nothing while it takes what is `under_way` to
+/// it, for as long as it has room for that.
+async fn hear_out(mut rest: impl AsyncRead + Unpin, longest: Duration, under_way: impl Fn() -> Option<u32>) {
+    let mut some = vec![0_u8; 8 << 10];
+    let (mut left, mut until) = (u32::MAX, Instant::now() + longest);
+    loop {
+        let heard = timeout_at(until.min(Instant::now() + LINGER), rest.read(&mut some)).await;
+        match heard {
+            Ok(Ok(1..)) if Instant::now() < until => continue,
+            Ok(Ok(1..)) | Err(_) => {}
+            Ok(Ok(0) | Err(_)) => return,
+        }
+        let still = under_way().unwrap_or(0);
+        if still == 0 {
+            return;
+        }
+        if left.saturating_sub(still) >= LEAST {
+            (left, until) = (still, Instant::now() + longest);
+        } else if Instant::now() >= until {
+            return;
+        }
+    }
 }
 
 /// Where the end of a connection's last request leaves what is carried over the connection after
@@ -343,4 +370,54 @@ fn builder(limits: &Limits) -> Builder {
     let mut builder = Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::RangeInclusive;
+
+    use super::*;
+
+    /// It has room for all of the rest, of which there may be megabytes, and says so when it has read them.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_is_waited_for_while_it_takes_what_was_said_last() {
+        type UnderWay = fn(u32) -> Option<u32>;
+        let cases: [(UnderWay, RangeInclusive<u64>); 5] = [
+            (|second| Some(LEAST * 100_u32.saturating_sub(second / 10)), 1_000..=1_010),
+            (|second| Some(LEAST * (100 - (second / 10).min(50))), 560..=570),
+            // A byte a second.
+            (|second| Some(LEAST * 100 - second), 60..=70),
+            (|_| Some(0), 5..=5),
+            // The system does not tell.
+            (|_| None, 5..=5),
+        ];
+        for (under_way, expected) in cases {
+            let (client, _silent) = tokio::io::duplex(1);
+            let begin = Instant::now();
+            let left = || under_way(begin.elapsed().as_secs() as u32);
+            hear_out(client, Duration::from_secs(60), left).await;
+            let took = begin.elapsed().as_secs();
+            assert!(expected.contains(&took), "{took} s instead of {expected:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_says_something_again_and_again_is_heard_for_so_long_at_most() {
+        let (client, mut talks) = tokio::io::duplex(1);
+        let begin = Instant::now();
+        let talking = async {
+            loop {
+                crate::backoff::pause(Duration::from_secs(1)).await;
+                if talks.write_all(b"x").await.is_err() {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            () = hear_out(client, Duration::from_secs(60), || Some(7)) => {}
+            () = talking => {}
+        }
+        let took = begin.elapsed().as_secs();
+        assert!((60..=130).contains(&took), "{took} s");
+    }
 }
