@@ -157,3 +157,22 @@ fn a_packet_filter_and_forwarding_that_something_changes_come_back() {
     assert_eq!(bed.at_client(|| table("mendpath_kill_switch")), "", "it is gone at the end");
     assert_eq!(bed.at_server(|| table("mendpath_server")), "", "it is gone at the end");
 }
+
+/// Its clients' packets would go nowhere.
+#[test]
+fn a_servers_device_that_something_sets_down_comes_back() {
+    let Some(bed) = raw::bed_or_skip(1, Family::Both) else { return };
+    let _world = raw::World::new(&bed);
+    let ip = |line: &str| {
+        let output = bed.at_server(|| Command::new("ip").args(line.split_whitespace()).output().unwrap());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // Nothing while it is down.
+    let addresses = || ip("-o addr show dev mendpaths0 up scope global");
+    let before = addresses();
+    assert_eq!(before.lines().count(), 2, "{before}");
+    for _ in 0..2 {
+        ip("link set mendpaths0 down");
+        assert!(becomes(|| addresses() == before), "{} instead of {before}", addresses());
+    }
+}

@@ -4,6 +4,7 @@
 use std::{
     convert::Infallible,
     fs, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -11,12 +12,15 @@ use std::{
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rustix::io::Errno;
+use tokio::task::spawn_blocking;
 use tracing::debug;
 
 use crate::{
     backoff::pause,
     console::say,
     failure::{Failure, io_reason},
+    interfaces::local_addresses,
+    task::came_to,
     tun::{
         device::NewDevice,
         link::MTU,
@@ -34,7 +38,7 @@ const QUEUE: u32 = 1_000;
 /// Connections of a client, by each of its addresses, that the kernel keeps in mind; it has 65,536 to 262,144
 /// on machines of 1 to 4 GB.
 const MOST_FLOWS: u32 = 8_192;
-/// How often it looks whether forwarding is still on.
+/// How often it looks whether forwarding is still on, and the device up.
 const LOOK: Duration = Duration::from_secs(1);
 /// Whether packets are forwarded, for each family.
 const FORWARDING: [&str; 2] = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
@@ -101,6 +105,13 @@ impl Pool {
         let bits = (32 - self.v4.prefix_len()).min(128 - self.v6.prefix_len()).min(20);
         1 << bits
     }
+
+    /// The server's own addresses, the first ones, and how many bits of them are the network's.
+    fn addresses_of_server(&self) -> [(IpAddr, u8); 2] {
+        let v4 = Ipv4Addr::from_bits(self.v4.network().to_bits() + 1);
+        let v6 = Ipv6Addr::from_bits(self.v6.network().to_bits() + 1);
+        [(v4.into(), self.v4.prefix_len()), (v6.into(), self.v6.prefix_len())]
+    }
 }
 
 /// The files that we set to 1; none once we have set them to 0 again.
@@ -108,6 +119,8 @@ type Forwarding = Mutex<Vec<&'static str>>;
 
 /// The machine as we changed it; dropping this undoes it.
 pub(crate) struct Machine {
+    /// Of the device; none where there is no device of ours.
+    pool: Option<Pool>,
     forwarding: Arc<Forwarding>,
     /// Files that let an interface's router be, and were changed for that.
     advertisements: Vec<PathBuf>,
@@ -136,10 +149,9 @@ impl Machine {
         let device = NewDevice::make(NAME, true).map_err(wrong("make a TUN device"))?;
         with_netlink(async |handle| {
             let index = up(handle, NAME, |link| link.mtu(MTU.into()).txqueuelen(QUEUE)).await?;
-            let (v4, v6) = (first(pool.v4.network().to_bits()), pool.v6.network().to_bits() + 1);
-            add_address(handle, index, v4.into(), pool.v4.prefix_len()).await?;
-            let v6 =
-                add_address(handle, index, std::net::Ipv6Addr::from_bits(v6).into(), pool.v6.prefix_len());
+            let [(v4, v4_bits), (v6, v6_bits)] = pool.addresses_of_server();
+            add_address(handle, index, v4, v4_bits).await?;
+            let v6 = add_address(handle, index, v6, v6_bits);
             let _ = v6.await.inspect_err(|error| debug!(%error, "no IPv6"));
             Ok(())
         })
@@ -157,7 +169,8 @@ impl Machine {
             let next = "Install nftables (and in a container, allow it), or leave --tunnel out";
             Failure::new("cannot set the rules for clients' packets", said, next)
         })?;
-        let mut machine = Self { forwarding: Arc::new(Mutex::new(left)), advertisements: Vec::new(), table };
+        let forwarding = Arc::new(Mutex::new(left));
+        let mut machine = Self { pool: Some(*pool), forwarding, advertisements: Vec::new(), table };
         if off.contains(&FORWARDING[1]) {
             machine.advertisements = keep_router_advertisements();
         }
@@ -182,15 +195,17 @@ impl Machine {
             && let Some(forwarding) = left_behind()
         {
             let forwarding = Arc::new(Mutex::new(forwarding));
-            drop(Self { forwarding, advertisements: Vec::new(), table: Table::left_behind(TABLE) });
+            let table = Table::left_behind(TABLE);
+            drop(Self { pool: None, forwarding, advertisements: Vec::new(), table });
         }
     }
 
     /// Puts the rules back whenever something has changed them, and switches on again what we had
-    /// switched on.
+    /// switched on, the device too.
     pub(crate) fn keep(&self) -> impl Future<Output = Infallible> + Send + 'static {
         let (table, forwarding) = (self.table.keep(), keep_forwarding(self.forwarding.clone()));
-        async move { tokio::join!(table, forwarding).0 }
+        let device = keep_up(self.pool);
+        async move { tokio::join!(table, forwarding, device).0 }
     }
 }
 
@@ -220,12 +235,49 @@ async fn keep_forwarding(ours: Arc<Forwarding>) -> Infallible {
     }
 }
 
-fn lock(forwarding: &Forwarding) -> MutexGuard<'_, Vec<&'static str>> {
-    forwarding.lock().unwrap_or_else(PoisonError::into_inner)
+/// Looks again and again: packets of clients go nowhere while the device is down, and nothing else tells of it.
+async fn keep_up(pool: Option<Pool>) -> Infallible {
+    let Some(pool) = pool else { return std::future::pending().await };
+    let (mut was_down, mut told) = (false, false);
+    loop {
+        let down = is_down();
+        if down {
+            let up = came_to(spawn_blocking(move || up_again(&pool)).await);
+            debug!(?up, "the device was set down");
+            if was_down && !std::mem::replace(&mut told, true) {
+                say(format_args!(
+                    "something set {NAME} down, and it cannot be set up again: clients' packets go nowhere"
+                ));
+            }
+        } else if was_down {
+            say(format_args!("something set {NAME} down; it is up again, as clients need it"));
+            told = false;
+        }
+        was_down = down;
+        pause(LOOK).await;
+    }
 }
 
-fn first(network: u32) -> std::net::Ipv4Addr {
-    std::net::Ipv4Addr::from_bits(network + 1)
+/// Whether the device is there, and down. It has its address of IPv4 then, too.
+fn is_down() -> bool {
+    local_addresses().is_ok_and(|have| have.iter().any(|local| local.interface == NAME && !local.up))
+}
+
+/// Sets the device up, with the addresses that went when it was set down: those of IPv6 as a rule. Must not
+/// be called within a runtime.
+fn up_again(pool: &Pool) -> io::Result<()> {
+    with_netlink(async |handle| {
+        let index = up(handle, NAME, |link| link).await?;
+        for (ip, bits) in pool.addresses_of_server() {
+            let added = add_address(handle, index, ip, bits).await;
+            debug!(%ip, ?added, "address of the device");
+        }
+        Ok(())
+    })
+}
+
+fn lock(forwarding: &Forwarding) -> MutexGuard<'_, Vec<&'static str>> {
+    forwarding.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_on(file: &str) -> bool {
@@ -335,6 +387,12 @@ mod tests {
         for bad in [&["10.0.0.0/24", "10.0.1.0/24"][..], &["10.0.0.0/31"], &["127.0.0.0/8"], &["ff02::/64"]] {
             assert!(of(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_server_has_the_first_addresses_of_its_pool() {
+        let shown = Pool::default().addresses_of_server().map(|(ip, bits)| format!("{ip}/{bits}"));
+        assert_eq!(shown, ["198.19.0.1/16", "fd6d:656e:6470:1::1/64"]);
     }
 
     #[test]
