@@ -128,7 +128,10 @@ impl Endpoint {
         Some(Incoming::new(client, self.handle.clone()))
     }
 
-    /// Closes all connections with an application code and reason, and accepts no more.
+    /// Closes all connections with an application code and reason, and accepts no more. The sockets stay, to
+    /// answer what still comes for those connections and clients that are not decided about, until the last
+    /// handle is dropped and no connection is left ([`wait_idle`](Self::wait_idle)): drop all of them to bind
+    /// the address anew.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
         self.crew().close(code, reason);
     }
