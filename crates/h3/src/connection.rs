@@ -56,7 +56,6 @@ pub(crate) struct Accepting {
 
 /// A request stream besides what `h3` makes of it.
 pub(crate) struct Accepted {
-    pub(crate) id: StreamId,
     pub(crate) end: End,
     pub(crate) beside: Arc<Beside>,
     /// Whether some of it came in 0-RTT packets.
@@ -158,11 +157,11 @@ impl<B: Buf> h3::quic::Connection<B> for Connection {
             }
             reject(send, recv);
         };
-        let (id, end, early) = (send.id(), Box::pin(send.stopped()), recv.is_0rtt());
+        let (end, early) = (Box::pin(send.stopped()), recv.is_0rtt());
         let mut stream = BidiStream::new(send, recv, self.kind(Origin::Peer));
         if let Some(accepting) = &self.accepting {
             let beside = stream.beside();
-            accepting.put(Accepted { id, end, beside, early });
+            accepting.put(Accepted { end, beside, early });
         }
         Poll::Ready(Ok(stream))
     }

@@ -6,8 +6,9 @@ use std::sync::{
 };
 
 use bytes::Bytes;
+use h3::error::Code;
 use http::{Response, response::Parts};
-use mendpath::StreamId;
+use mendpath::{StreamId, VarInt};
 
 use crate::{fields, malformed::OF_CONNECTIONS, settings::Shared};
 
@@ -26,6 +27,8 @@ pub(crate) struct Beside {
     shared: Arc<Shared>,
     /// Where it goes.
     id: StreamId,
+    /// The stream, once nothing more goes into it.
+    ended: Mutex<Option<mendpath::SendStream>>,
 }
 
 /// A frame with the fields of a response.
@@ -40,7 +43,26 @@ impl Beside {
     /// What is sent is whole until [the end of it is told](Self::tells_of_its_end).
     pub(crate) fn new(shared: Arc<Shared>, id: StreamId) -> Self {
         let (whole, begun) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { whole, begun, taken: AtomicU64::new(0), fields: Mutex::default(), shared, id }
+        let (taken, fields, ended) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
+        Self { whole, begun, taken, fields, shared, id, ended }
+    }
+
+    /// The stream that it goes through.
+    pub(crate) fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Nothing more goes into the stream, of which the client may not have all.
+    pub(crate) fn keep(&self, ended: mendpath::SendStream) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+    }
+
+    /// Nobody waits any longer until the client has what is left of it.
+    pub(crate) fn give_up(&self) {
+        if let Some(stream) = &mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner) {
+            // Refused once everything is acknowledged, which is as well.
+            let _ = stream.reset(VarInt::saturating(Code::H3_REQUEST_CANCELLED.value()));
+        }
     }
 
     /// From here on the end of what is sent is said.

@@ -1,6 +1,7 @@
 //! Requests of a connection for a service.
 
 mod books;
+mod leaving;
 mod limits;
 mod reception;
 mod reply;
@@ -15,7 +16,13 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 pub use self::limits::Limits;
-use self::{books::Books, reception::Reception, reply::BoxError, request::serve_request};
+use self::{
+    books::{Books, Outcome},
+    leaving::{Left, Looks},
+    reception::Reception,
+    reply::BoxError,
+    request::serve_request,
+};
 use crate::{Body, patience::after};
 
 /// How often is looked at least whether requests are over, in a connection that may not be idle.
@@ -74,7 +81,7 @@ impl Server {
         let books = Arc::new(Books::new(self.limits.clone(), connection, Box::new(refused)));
         let mut reception = Reception::open(&books).await?;
         let requests = TaskTracker::new();
-        let idle = sleep_until(after(self.limits.idle));
+        let (idle, mut looks) = (sleep_until(after(self.limits.idle)), Looks::new(self.limits.send));
         let (mut stop, mut idle, mut over) = (pin!(stop), pin!(idle), false);
         loop {
             let stopping = requests.is_closed();
@@ -84,6 +91,7 @@ impl Server {
                         let serving = serve_request(resolver, accepted, service.clone(), books.clone());
                         // A large future, which a task would be moved into several times.
                         requests.spawn(Box::pin(serving));
+                        looks.begin();
                         false
                     }
                     Ok(None) => {
@@ -102,8 +110,16 @@ impl Server {
                     }
                     None => true,
                 },
+                () = looks.next(), if !stopping => {
+                    books.give_up_those_that_stand();
+                    looks.again(!is_quiet(&requests, &books));
+                    false
+                }
             };
             if ends {
+                for left in books.leaving.close() {
+                    requests.spawn(taken(left, books.clone()));
+                }
                 requests.close();
                 reception.close(&books).await?;
             }
@@ -112,9 +128,21 @@ impl Server {
 
     /// How long the connection may still be without a request; `None` if that is over.
     fn idle_for(&self, requests: &TaskTracker, books: &Books) -> Option<Duration> {
-        if !requests.is_empty() {
+        if !is_quiet(requests, books) {
             return Some(self.limits.idle.max(LEAST_IDLE));
         }
         self.limits.idle.checked_sub(books.quiet()).filter(|left| !left.is_zero())
+    }
+}
+
+/// Whether no request is under way, and the client has all responses.
+fn is_quiet(requests: &TaskTracker, books: &Books) -> bool {
+    requests.is_empty() && books.leaving.are_over()
+}
+
+/// Waits until the client has the rest of a response, as the connection ends.
+async fn taken(left: Left, books: Arc<Books>) {
+    if left.taken(&books.limits).await == Outcome::Cancelled {
+        books.on_over(Outcome::Cancelled);
     }
 }

@@ -29,6 +29,9 @@ const QPACK: [u64; 2] = [0x02, 0x03];
 /// it to the transport to end the stream behind it.
 const TOO_LARGE: &[u8] = b"\x01\x08\0\0\x5f\x09\x83\x69\x90\xff";
 
+/// Why a sending side has its stream.
+const THERE: &str = "it goes when the sending side does";
+
 /// What a receiving side must know besides its stream.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamKind {
@@ -52,7 +55,8 @@ fn id(id: mendpath::StreamId) -> StreamId {
 
 /// The sending side of a stream.
 pub struct SendStream<B: Buf> {
-    stream: mendpath::SendStream,
+    /// There until this is dropped.
+    stream: Option<mendpath::SendStream>,
     /// What `h3` has handed over and the transport has not taken yet, behind what goes before it.
     pending: Option<Chain<Bytes, WriteBuf<B>>>,
     /// Finished, reset or stopped: nothing is left to do when it is dropped.
@@ -67,12 +71,23 @@ pub struct SendStream<B: Buf> {
 
 impl<B: Buf> SendStream<B> {
     pub(crate) fn new(stream: mendpath::SendStream) -> Self {
-        Self { stream, pending: None, ended: false, begun: false, answered: false, beside: None }
+        Self {
+            stream: Some(stream),
+            pending: None,
+            ended: false,
+            begun: false,
+            answered: false,
+            beside: None,
+        }
     }
 
     /// The stream below.
     pub fn get_ref(&self) -> &mendpath::SendStream {
-        &self.stream
+        self.stream.as_ref().expect(THERE)
+    }
+
+    fn stream(&mut self) -> &mut mendpath::SendStream {
+        self.stream.as_mut().expect(THERE)
     }
 
     /// Whether all was sent, if nothing more is.
@@ -97,8 +112,9 @@ impl<B: Buf> SendStream<B> {
 impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         if let Some(pending) = &mut self.pending {
+            let stream = self.stream.as_mut().expect(THERE);
             while pending.has_remaining() {
-                let taken = ready!(Self::poll_some(&mut self.stream, cx, pending))?;
+                let taken = ready!(Self::poll_some(stream, cx, pending))?;
                 self.beside.iter().for_each(|beside| beside.on_taken(taken));
             }
         }
@@ -135,9 +151,9 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         ready!(self.poll_ready(cx))?;
-        if !self.ended && self.stream.finish().is_err() {
+        if !self.ended && self.stream().finish().is_err() {
             // Why not, if the peer or the connection is the reason.
-            ready!(self.stream.poll_write(cx, &[])).map_err(error::write)?;
+            ready!(self.stream().poll_write(cx, &[])).map_err(error::write)?;
         }
         self.ended = true;
         Poll::Ready(Ok(()))
@@ -145,13 +161,13 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
 
     fn reset(&mut self, reset_code: u64) {
         // Refused once everything is acknowledged, which is as well.
-        let _ = self.stream.reset(VarInt::saturating(reset_code));
+        let _ = self.stream().reset(VarInt::saturating(reset_code));
         self.pending = None;
         self.ended = true;
     }
 
     fn send_id(&self) -> StreamId {
-        id(self.stream.id())
+        id(self.get_ref().id())
     }
 }
 
@@ -163,24 +179,26 @@ impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
     ) -> Poll<Result<usize, StreamErrorIncoming>> {
         ready!(quic::SendStream::poll_ready(self, cx))?;
         (self.begun, self.answered) = (true, false);
-        Self::poll_some(&mut self.stream, cx, buf)
+        Self::poll_some(self.stream(), cx, buf)
     }
 }
 
 impl<B: Buf> Drop for SendStream<B> {
     fn drop(&mut self) {
-        if self.ended {
-            return;
+        let Some(mut stream) = self.stream.take() else { return };
+        let is_whole = || self.is_whole() && self.pending.is_none();
+        if !(self.ended || is_whole() && stream.finish().is_ok()) {
+            let _ = stream.reset(VarInt::saturating(Code::H3_REQUEST_CANCELLED.value()));
         }
-        if !(self.is_whole() && self.pending.is_none() && self.stream.finish().is_ok()) {
-            let _ = self.stream.reset(VarInt::saturating(Code::H3_REQUEST_CANCELLED.value()));
+        if let Some(beside) = &self.beside {
+            beside.keep(stream);
         }
     }
 }
 
 impl<B: Buf> fmt::Debug for SendStream<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendStream").field("stream", &self.stream).finish_non_exhaustive()
+        f.debug_struct("SendStream").field("stream", self.get_ref()).finish_non_exhaustive()
     }
 }
 
@@ -390,20 +408,25 @@ impl Drop for RecvStream {
 
 /// Both sides of a stream.
 #[derive(Debug)]
-pub struct BidiStream<B: Buf> {
+pub struct BidiStream<B: Buf>(Box<Sides<B>>);
+
+/// In a box, since `h3` moves the stream of a request some thirty times until it is split.
+#[derive(Debug)]
+struct Sides<B: Buf> {
     send: SendStream<B>,
     recv: RecvStream,
 }
 
 impl<B: Buf> BidiStream<B> {
     pub(crate) fn new(send: mendpath::SendStream, recv: mendpath::RecvStream, kind: StreamKind) -> Self {
-        Self { send: SendStream::new(send), recv: RecvStream::of_request(recv, kind) }
+        let (send, recv) = (SendStream::new(send), RecvStream::of_request(recv, kind));
+        Self(Box::new(Sides { send, recv }))
     }
 
     /// What can be said of the response beside `h3`.
     pub(crate) fn beside(&mut self) -> Arc<Beside> {
-        let beside = Beside::new(self.recv.kind.shared.clone(), self.recv.id);
-        self.send.beside.insert(Arc::new(beside)).clone()
+        let beside = Beside::new(self.0.recv.kind.shared.clone(), self.0.recv.id);
+        self.0.send.beside.insert(Arc::new(beside)).clone()
     }
 }
 
@@ -412,7 +435,8 @@ impl<B: Buf> quic::BidiStream<B> for BidiStream<B> {
     type RecvStream = RecvStream;
 
     fn split(self) -> (SendStream<B>, RecvStream) {
-        (self.send, self.recv)
+        let Sides { send, recv } = *self.0;
+        (send, recv)
     }
 }
 
@@ -420,37 +444,37 @@ impl<B: Buf> quic::RecvStream for BidiStream<B> {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        self.recv.poll_data(cx)
+        self.0.recv.poll_data(cx)
     }
 
     fn stop_sending(&mut self, error_code: u64) {
-        self.recv.stop_sending(error_code);
+        self.0.recv.stop_sending(error_code);
     }
 
     fn recv_id(&self) -> StreamId {
-        self.recv.recv_id()
+        self.0.recv.recv_id()
     }
 }
 
 impl<B: Buf> quic::SendStream<B> for BidiStream<B> {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        self.send.poll_ready(cx)
+        self.0.send.poll_ready(cx)
     }
 
     fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
-        self.send.send_data(data)
+        self.0.send.send_data(data)
     }
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        self.send.poll_finish(cx)
+        self.0.send.poll_finish(cx)
     }
 
     fn reset(&mut self, reset_code: u64) {
-        self.send.reset(reset_code);
+        self.0.send.reset(reset_code);
     }
 
     fn send_id(&self) -> StreamId {
-        self.send.send_id()
+        self.0.send.send_id()
     }
 }
 
@@ -460,6 +484,6 @@ impl<B: Buf> quic::SendStreamUnframed<B> for BidiStream<B> {
         cx: &mut Context<'_>,
         buf: &mut D,
     ) -> Poll<Result<usize, StreamErrorIncoming>> {
-        self.send.poll_send(cx, buf)
+        self.0.send.poll_send(cx, buf)
     }
 }

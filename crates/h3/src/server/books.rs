@@ -14,13 +14,15 @@ use http::StatusCode;
 use mendpath::VarInt;
 use tokio::time::Instant;
 
-use super::limits::Limits;
+use super::{leaving::Leaving, limits::Limits};
 use crate::patience::within;
 
 /// What the requests of a connection share.
 pub(super) struct Books {
     pub(super) limits: Limits,
     pub(super) connection: mendpath::Connection,
+    /// Responses that the client does not have yet.
+    pub(super) leaving: Leaving,
     /// Requests that were given up above those that were answered.
     given_up: AtomicU32,
     /// When the last one was over.
@@ -35,7 +37,8 @@ impl Books {
         connection: mendpath::Connection,
         refused: Box<dyn Fn(StatusCode) + Send + Sync>,
     ) -> Self {
-        Self { limits, connection, given_up: AtomicU32::new(0), over: Mutex::new(Instant::now()), refused }
+        let (leaving, given_up, over) = (Leaving::new(), AtomicU32::new(0), Mutex::new(Instant::now()));
+        Self { limits, connection, leaving, given_up, over, refused }
     }
 
     /// Waits for what is said of the connection itself, for which the client must have room (RFC 9114
@@ -53,7 +56,8 @@ impl Books {
         saying.await
     }
 
-    fn on_over(&self, outcome: Outcome) {
+    /// A request is over, or a response is given up that was thought to be on its way.
+    pub(super) fn on_over(&self, outcome: Outcome) {
         *self.over.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let count = |before| Some(outcome.given_up_after(before));
         let before = self.given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
@@ -61,6 +65,12 @@ impl Books {
             let code = VarInt::saturating(Code::H3_EXCESSIVE_LOAD.value());
             self.connection.close(code, b"too many requests were given up");
         }
+    }
+
+    /// Gives up the responses of which the client has taken nothing since the last time.
+    pub(super) fn give_up_those_that_stand(&self) {
+        let given_up = self.leaving.give_up_those_that_stand();
+        (0..given_up).for_each(|_| self.on_over(Outcome::Cancelled));
     }
 
     /// How long it is since a request was over, if none is under way.

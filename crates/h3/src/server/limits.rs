@@ -20,7 +20,8 @@ pub struct Limits {
     /// Silence within the body of a request while the service waits for it. Default 30 s.
     pub body: Duration,
     /// Without room for any more of a response, because the client does not read, and without
-    /// acknowledging any of what is on its way; also without room for GOAWAY. Default 60 s.
+    /// acknowledging any of what is on its way, for which it has up to twice as long; also without room for
+    /// GOAWAY. Default 60 s.
     pub send: Duration,
     /// Without a request, until the connection is closed. Default 120 s.
     pub idle: Duration,

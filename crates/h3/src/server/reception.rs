@@ -57,7 +57,7 @@ impl Reception {
         // Only the first response has a frame that nobody knows.
         self.h3.inner.send_grease_frame = false;
         let accepted = self.accepting.take().expect("a stream was accepted");
-        self.last = Some(accepted.id);
+        self.last = Some(accepted.beside.id());
         Poll::Ready(Ok(Some((resolver, accepted))))
     }
 

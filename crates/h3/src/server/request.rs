@@ -1,9 +1,6 @@
 //! A request, from its fields to what becomes of it.
 
-use std::{
-    pin::{Pin, pin},
-    sync::Arc,
-};
+use std::{pin::pin, sync::Arc};
 
 use h3::error::{Code, StreamError};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header::COOKIE};
@@ -11,16 +8,12 @@ use tower_service::Service;
 
 use super::{
     books::{Books, Outcome, UnderWay},
+    leaving::Left,
     reception::Resolver,
     reply::{BoxError, Broken, Reply, Sending},
 };
 use crate::{
-    Body, EarlyData,
-    connection::Accepted,
-    guard,
-    malformed::length,
-    patience::{while_taken, within},
-    response::Beside,
+    Body, EarlyData, connection::Accepted, guard, malformed::length, patience::within, response::Beside,
 };
 
 /// Answers a request. A service that panics resets its stream, and the next may do better.
@@ -38,10 +31,9 @@ where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     B: http_body::Body<Error: Into<BoxError>>,
 {
-    let Accepted { id, mut end, beside, early } = accepted;
-    let mut sending = None;
+    let Accepted { mut end, beside, early } = accepted;
     let outcome = {
-        let mut attempt = pin!(attempt(resolver, &beside, early, service, books, &mut sending));
+        let mut attempt = pin!(attempt(resolver, &beside, early, service, books));
         tokio::select! {
             biased;
             outcome = &mut attempt => outcome,
@@ -49,24 +41,23 @@ where
             _ = &mut end => return given_up(&beside),
         }
     };
-    let left = || books.connection.undelivered(id);
-    let patience = books.limits.send;
-    if outcome == Outcome::Answered && while_taken(Pin::new(&mut end), left, patience).await.is_none() {
-        // Where `h3` has answered by itself, what is left of the few bytes goes with the connection.
-        sending.iter_mut().for_each(|send| send.stop_stream(Code::H3_REQUEST_CANCELLED));
-        return Outcome::Cancelled;
+    if outcome != Outcome::Answered {
+        return outcome;
     }
-    outcome
+    match books.leaving.push(Left::new(end, beside)) {
+        Ok(()) => outcome,
+        // The connection ends, and waits for its requests.
+        Err(left) => left.taken(&books.limits).await,
+    }
 }
 
-/// Reads a request and hands over its response; `sending` is then what the response went through.
+/// Reads a request and hands over its response.
 async fn attempt<S, B>(
     resolver: Resolver,
     beside: &Beside,
     early: bool,
     mut service: S,
     Books { limits, refused, .. }: &Books,
-    sending: &mut Option<Sending>,
 ) -> Outcome
 where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
@@ -82,8 +73,7 @@ where
         Err(_) => return Outcome::Cancelled,
     };
     beside.tells_of_its_end();
-    let (send, mut recv) = stream.split();
-    let send = sending.insert(send);
+    let (mut send, mut recv) = stream.split();
     let bodiless = request.method() == Method::HEAD;
     let Ok(length) = length(request.headers()) else {
         refused(StatusCode::BAD_REQUEST);
@@ -100,7 +90,7 @@ where
             request.extensions_mut().insert(EarlyData);
         }
     }
-    let mut reply = Reply { send, beside, bodiless, patience: limits.send };
+    let mut reply = Reply { send: &mut send, beside, bodiless, patience: limits.send };
     match reply.give(&mut service, &mut request, malformed).await {
         Ok(()) => Outcome::Answered,
         Err(broken) => break_off(reply.send, beside, broken),

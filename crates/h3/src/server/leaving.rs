@@ -1,0 +1,201 @@
+//! Responses that were handed over whole, and that the client does not have yet.
+
+use std::{
+    future::pending,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use tokio::time::{Sleep, sleep_until};
+
+use super::{books::Outcome, limits::Limits};
+use crate::{
+    connection::End,
+    patience::{after, while_taken},
+    response::Beside,
+};
+
+/// So many may wait before those that are over are looked for.
+const FEW: usize = 8;
+
+/// When is looked whether any of them stand still.
+pub(super) struct Looks {
+    next: Pin<Box<Sleep>>,
+    every: Duration,
+    /// There may be some.
+    needed: bool,
+}
+
+impl Looks {
+    pub(super) fn new(every: Duration) -> Self {
+        Self { next: Box::pin(sleep_until(after(every))), every, needed: false }
+    }
+
+    /// There may be some from now on.
+    pub(super) fn begin(&mut self) {
+        if !self.needed {
+            self.again(true);
+        }
+    }
+
+    /// Waits until it is time.
+    pub(super) async fn next(&mut self) {
+        if self.needed { self.next.as_mut().await } else { pending().await }
+    }
+
+    /// One is over, and another needed or not.
+    pub(super) fn again(&mut self, needed: bool) {
+        self.next.as_mut().reset(after(self.every));
+        self.needed = needed;
+    }
+}
+
+/// A response that was handed over whole.
+pub(super) struct Left {
+    /// Comes once the client's transport has acknowledged all of it, or wants no more.
+    end: End,
+    beside: Arc<Beside>,
+    /// What the client had of it when all were looked at.
+    progress: Option<[u64; 2]>,
+}
+
+impl Left {
+    pub(super) fn new(end: End, beside: Arc<Beside>) -> Self {
+        Self { end, beside, progress: None }
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.end.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    /// Waits until the client has all of it, or takes none of it for too long.
+    pub(super) async fn taken(mut self, limits: &Limits) -> Outcome {
+        let end = Pin::new(&mut self.end);
+        if while_taken(end, || self.beside.progress(), limits.send).await.is_some() {
+            return Outcome::Answered;
+        }
+        self.beside.give_up();
+        Outcome::Cancelled
+    }
+
+    /// Gives it up if the client has taken none of it since the last time, and says whether it has.
+    fn gives_up(&mut self) -> bool {
+        let progress = self.beside.progress();
+        let stands = self.progress.replace(progress) == Some(progress);
+        if stands {
+            self.beside.give_up();
+        }
+        stands
+    }
+}
+
+/// Those of a connection. A task that waited for each would have a timer and another turn for nearly nothing, since
+/// nobody needs to know at once. There are at most twice as many as the client may have streams.
+pub(super) struct Leaving(Mutex<Option<Responses>>);
+
+struct Responses {
+    all: Vec<Left>,
+    /// Once there are so many, those that are over are looked for.
+    look_at: usize,
+}
+
+impl Responses {
+    fn new() -> Self {
+        Self { all: Vec::new(), look_at: FEW }
+    }
+
+    /// Lets go of those that are over. As many again may come before the next look.
+    fn look(&mut self) {
+        self.all.retain_mut(|left| !left.is_over());
+        self.look_at = (2 * self.all.len()).max(FEW);
+        self.all.shrink_to(self.look_at);
+    }
+}
+
+impl Leaving {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Some(Responses::new())))
+    }
+
+    fn responses(&self) -> MutexGuard<'_, Option<Responses>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more; given back once nobody looks at them any more: who has it waits for its end.
+    pub(super) fn push(&self, left: Left) -> Result<(), Left> {
+        let mut responses = self.responses();
+        let Some(responses) = &mut *responses else { return Err(left) };
+        if responses.all.len() >= responses.look_at {
+            responses.look();
+        }
+        responses.all.push(left);
+        Ok(())
+    }
+
+    /// Whether the client has all of them.
+    pub(super) fn are_over(&self) -> bool {
+        self.responses().as_mut().is_none_or(|responses| {
+            responses.look();
+            responses.all.is_empty()
+        })
+    }
+
+    /// Gives up those of which the client has taken nothing since the last time, and says how many.
+    pub(super) fn give_up_those_that_stand(&self) -> usize {
+        let mut responses = self.responses();
+        let Some(responses) = &mut *responses else { return 0 };
+        responses.look();
+        let before = responses.all.len();
+        responses.all.retain_mut(|left| !left.gives_up());
+        before - responses.all.len()
+    }
+
+    /// All of them, for whom waits for their ends. From here on none is taken.
+    pub(super) fn close(&self) -> Vec<Left> {
+        self.responses().take().map(|responses| responses.all).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mendpath::{ClientConfig, Endpoint, Identity, ServerConfig, StreamId};
+
+    use super::*;
+    use crate::settings::{FieldSectionLimit, Shared};
+
+    #[tokio::test]
+    async fn those_that_the_client_has_are_not_kept() {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let local = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::server(ServerConfig::with_identity(&identity).unwrap(), local).unwrap();
+        let config = ClientConfig::with_pinned_key(identity.pin());
+        let client = Endpoint::client(local).unwrap();
+        let connecting = client.connect_with(&config, server.local_addrs()[0], "localhost").unwrap();
+        let (connection, _peer) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+        let connection = connection.unwrap();
+        let shared = Arc::new(Shared { connection, limit: FieldSectionLimit::default() });
+        let left = |is_over: bool| {
+            let end = async move { if is_over { Ok(None) } else { pending().await } };
+            Left::new(Box::pin(end), Arc::new(Beside::new(shared.clone(), StreamId(0))))
+        };
+        let leaving = Leaving::new();
+        let count = || leaving.responses().as_ref().unwrap().all.len();
+        for (standing, at_most) in [(0, FEW), (20, 40)] {
+            (0..standing).for_each(|_| assert!(leaving.push(left(false)).is_ok()));
+            for _ in 0..100 {
+                assert!(leaving.push(left(true)).is_ok());
+                assert!(count() <= at_most, "{} of which {standing} stand", count());
+            }
+            assert_eq!(leaving.are_over(), standing == 0);
+            assert_eq!(count(), standing);
+        }
+        // Looked at once, they may be on their way.
+        assert_eq!(leaving.give_up_those_that_stand(), 0);
+        assert!(leaving.push(left(false)).is_ok());
+        assert_eq!(leaving.give_up_those_that_stand(), 20);
+        assert_eq!(leaving.close().len(), 1);
+        assert!(leaving.push(left(false)).is_err(), "nobody would look at it");
+    }
+}
