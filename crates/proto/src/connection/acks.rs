@@ -115,12 +115,7 @@ impl Connection {
             path.resume(&self.config.path_store);
             let ack = path.on_packets_acked(now, newly, &group);
             let load = path.load();
-            // An exchange is over: what it has taught may serve another connection. A path that is closed has
-            // said so already.
-            if path.in_flight() == 0 && self.handshake.is_confirmed() && !path.is_closing() {
-                let found = path.take_finding(now);
-                self.config.path_store.remember(&path.network(), path.learnt(), &found);
-            }
+            self.remember_at_rest(now, id);
             self.look_for_bottlenecks(id, &ack, load);
         }
         self.scratch.group = group;
@@ -238,6 +233,21 @@ impl Connection {
         let group = self.take_group(id);
         self.detect_lost(now, level, id, &group);
         self.scratch.group = group;
+        self.remember_at_rest(now, id);
+    }
+
+    /// An exchange over a path is over once nothing of it is under way any more, be it that the last of it was
+    /// answered or that it was lost: what it has taught may serve another connection. A path that is closed has
+    /// said so already.
+    fn remember_at_rest(&mut self, now: Instant, id: PathId) {
+        if !self.handshake.is_confirmed() {
+            return;
+        }
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        if path.in_flight() == 0 && path.rtt().first_sample_at().is_some() && !path.is_closing() {
+            let found = path.take_finding(now);
+            self.config.path_store.remember(&path.network(), path.learnt(), &found);
+        }
     }
 
     /// Declares packets lost by number or age, and hands them on.

@@ -25,6 +25,30 @@ fn what_was_learnt_of_a_path_is_kept_when_that_is_closed() {
     assert_eq!(known(&client), Some(Duration::from_millis(20)));
 }
 
+/// The last packet may be one that nobody misses, as a copy or a probe: what the path carries was then told to no
+/// other connection, not even by the close that followed.
+#[test]
+fn what_was_learnt_of_a_path_is_kept_when_the_last_packet_is_lost() {
+    let (mut client, _) = connected_client();
+    client.handshake.confirm_for_test();
+    let local = std::net::SocketAddr::from(([127, 0, 0, 3], 1));
+    let network = NetworkPath { local, ..client.paths[&PathId::ZERO].network() };
+    let mut path = Path::new(PathId(1), network, &client.config, Instant::ORIGIN);
+    path.open();
+    for number in 0..2 {
+        send_data(&mut path, number);
+    }
+    client.paths.insert(PathId(1), path);
+    let (later, mut ack) = (Instant::ORIGIN + Duration::from_millis(20), Vec::new());
+    crate::wire::encode_ack(Some(PathId(1)), 0, None, core::iter::once(1..=1), 100, &mut ack);
+    receive_at(&mut client, later, &ack).unwrap();
+    let known = |client: &Connection| client.config.path_store.recall(&network).rtt;
+    assert_eq!((client.paths[&PathId(1)].in_flight(), known(&client)), (1_200, None));
+    client.on_loss_timeout(later + Duration::from_secs(1), Level::OneRtt, PathId(1));
+    assert_eq!(client.paths[&PathId(1)].in_flight(), 0);
+    assert_eq!(known(&client), Some(Duration::from_millis(20)));
+}
+
 /// A packet of data leaves, and nobody has heard of it yet.
 fn send_data(path: &mut Path, number: u64) {
     let packet = crate::path::sending::NewPacket {
