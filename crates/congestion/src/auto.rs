@@ -534,6 +534,10 @@ impl Controller for Auto {
         self.delays.evidence()
     }
 
+    fn is_in_doubt(&self) -> bool {
+        self.is_clear() && !self.blames_load()
+    }
+
     fn recall(&mut self, precedents: &Precedents) {
         self.delays.recall(precedents);
         self.base.recall(precedents.base_rtt());

@@ -28,7 +28,8 @@
 //! - One round-trip time sample of the connection is reconnaissance enough: a handshake does not
 //!   fill an initial window.
 //! - What is congestion is for the controller to say: loss that it takes for chance is no retreat, as
-//!   long as it is no more than a quarter.
+//!   long as it is no more than a quarter. Nor is one of what is being validated that it answers, but
+//!   may take back: where no queue is seen, its answer has to do until it is sure.
 //!
 //! # Invariants
 //! The window never rises by more than to half of what was carried. A retreat leaves at most half
@@ -61,6 +62,8 @@ pub struct Careful {
     phase: Phase,
     /// The window may be raised to half of what is known, once the path has answered.
     armed: bool,
+    /// The controller has answered a loss of what is being validated that may have been chance.
+    in_doubt: bool,
     /// The smallest round-trip time since the path was last at rest, or of the spurt before.
     recent: Option<(Duration, Instant)>,
     /// When the window was last put to use, or a halving of it was due since; `None` before the first
@@ -93,6 +96,7 @@ impl Careful {
             rounds: Rounds::default(),
             phase: Phase::Settled,
             armed: false,
+            in_doubt: false,
             recent: None,
             used: None,
             jumps: 0,
@@ -120,7 +124,7 @@ impl Careful {
     /// A packet leaves a path that was at rest.
     fn begin(&mut self, now: Instant) {
         self.phase = Phase::Unvalidated(Spurt::new(now));
-        self.armed = self.known.is_some();
+        (self.armed, self.in_doubt) = (self.known.is_some(), false);
     }
 
     /// Raises the window to half of what is known, if the path looks the same and slow start would
@@ -137,6 +141,7 @@ impl Careful {
             return;
         }
         self.inner.set_window(jump, None);
+        self.in_doubt = false;
         self.jumps += 1;
         self.phase = Phase::Unvalidated(Spurt::raised(now, from));
     }
@@ -191,6 +196,28 @@ impl Careful {
         if spurt.raised_from.is_some() && spurt.overflows() {
             self.retreat();
         }
+    }
+
+    /// The controller has heard of a loss, and may have answered it. Its answer is enough where that was chance for
+    /// all that it knows: half of what had arrived so far is next to nothing if it was among the first, and what is
+    /// known of the path would be gone for connections that come later, too.
+    fn weigh(&mut self, loss: &Loss, answered: bool) {
+        if !answered && !self.in_doubt {
+            return;
+        }
+        self.armed = false;
+        self.in_doubt = self.may_be_chance(loss);
+        if !self.in_doubt {
+            self.retreat();
+        }
+    }
+
+    fn may_be_chance(&self, loss: &Loss) -> bool {
+        let validating = matches!(self.phase, Phase::Validating(spurt) if spurt.raised_from.is_some());
+        let free = self.known.is_some_and(|known| known.is_free_at(loss.rtt.latest));
+        // What it has answered for another reason than the delays at losses is beyond doubt.
+        let suspected = self.in_doubt || self.inner.suspects_load();
+        validating && free && suspected && self.inner.is_in_doubt()
     }
 
     /// The controller has taken something for congestion, or too much was lost.
@@ -276,7 +303,9 @@ impl Controller for Careful {
     }
 
     fn on_loss(&mut self, loss: &Loss, group: &[PathWindow]) {
-        self.judge(|inner| inner.on_loss(loss, group));
+        let before = self.inner.window();
+        self.inner.on_loss(loss, group);
+        self.weigh(loss, self.inner.window() < before);
         self.count_lost(loss);
         self.end_retreat(loss.largest_sent_at);
     }
@@ -318,6 +347,10 @@ impl Controller for Careful {
 
     fn load_evidence(&self) -> f32 {
         self.inner.load_evidence()
+    }
+
+    fn is_in_doubt(&self) -> bool {
+        self.inner.is_in_doubt()
     }
 
     fn recall(&mut self, precedents: &Precedents) {

@@ -92,6 +92,12 @@ pub trait Controller: Send + fmt::Debug {
         self.load_evidence() > SURELY_LOAD
     }
 
+    /// Whether what was lost may have been chance for all that is known, although it was answered as congestion: no
+    /// queue stands, and it is not beyond doubt that packets are lost for the load. Those that do not ask are sure.
+    fn is_in_doubt(&self) -> bool {
+        false
+    }
+
     /// Begins with what earlier connections have found of the path's load. Those that do not ask do not
     /// mind.
     fn recall(&mut self, precedents: &Precedents) {

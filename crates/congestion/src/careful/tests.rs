@@ -136,6 +136,56 @@ fn loss_is_congestion_to_those_who_take_it_for_that() {
     assert_eq!((careful.window(), careful.resumption().retreats), (10 * PACKET, 1));
 }
 
+/// A connection that has sent 120 packets from 60 to 100 ms, of which 30 were answered, the last ten of those from 70
+/// ms on 2 ms later than all before. Nothing has been lost so far.
+fn late_once(kind: ControllerKind) -> Careful {
+    let mut careful = greeted(kind, 0, RTT);
+    send(&mut careful, 60, 40, 0);
+    (0..4).for_each(|n| send(&mut careful, 70 + 10 * n, 20, 40 + 20 * n));
+    careful.on_ack(&ack(110, 60, 20, 120, RTT), &[]);
+    careful.on_ack(&ack(122, 70, 10, 100, 52), &[]);
+    assert_eq!((careful.window(), careful.resumption().jumps), (120 * PACKET, 1), "{kind}");
+    careful
+}
+
+/// What follows the first loss came late, so that it speaks for the load, as one of chance does in one case of three
+/// where delays vary. It left 15 packets, and nothing was known of the path any more.
+#[test]
+fn a_loss_that_may_be_chance_is_answered_and_no_retreat() {
+    let mut careful = late_once(ControllerKind::Auto);
+    careful.on_loss(&loss(123, 70, 1), &[]);
+    assert!(careful.load_evidence() > 0.0);
+    assert_eq!((careful.window(), careful.resumption().retreats), (84 * PACKET, 0));
+    careful.on_ack(&ack(134, 80, 10, 80, RTT), &[]);
+    careful.on_loss(&loss(135, 80, 1), &[]);
+    assert_eq!((careful.window(), careful.resumption().retreats), (84 * PACKET, 0), "it was chance");
+    assert_eq!(careful.resumption().carried.map(|carried| carried.window), Some(240 * PACKET));
+}
+
+#[test]
+fn losses_that_go_on_coming_with_delay_are_a_retreat() {
+    let mut careful = late_once(ControllerKind::Auto);
+    careful.on_loss(&loss(123, 70, 1), &[]);
+    careful.on_ack(&ack(134, 80, 10, 80, 54), &[]);
+    careful.on_loss(&loss(135, 80, 1), &[]);
+    assert_eq!(careful.resumption().retreats, 0);
+    careful.on_ack(&ack(146, 90, 5, 60, 56), &[]);
+    careful.on_loss(&loss(147, 90, 1), &[]);
+    assert!(careful.blames_load(), "{}", careful.load_evidence());
+    assert_eq!((careful.window(), careful.resumption().retreats), (45 * PACKET / 2, 1));
+    assert_eq!(careful.resumption().carried, None);
+}
+
+#[test]
+fn a_loss_is_a_retreat_where_a_queue_is_seen_or_the_controller_is_sure() {
+    let mut careful = late_once(ControllerKind::Auto);
+    careful.on_loss(&Loss { rtt: rtt(63), ..loss(123, 70, 1) }, &[]);
+    assert_eq!((careful.window(), careful.resumption().retreats), (15 * PACKET, 1));
+    let mut careful = late_once(ControllerKind::Cubic);
+    careful.on_loss(&loss(123, 70, 1), &[]);
+    assert_eq!((careful.window(), careful.resumption().retreats), (15 * PACKET, 1));
+}
+
 #[test]
 fn a_window_is_kept_for_five_minutes_and_then_halved() {
     let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
