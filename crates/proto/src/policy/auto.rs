@@ -19,7 +19,7 @@
 //!
 //! Repair leaves on the path where it is expected earliest, a loss on the way counted with what it
 //! would cost ([`arrival`]). That is another path than the packets' own unless the others are much
-//! slower or worse.
+//! slower or worse. A much faster path whose window is full until the next ACK is waited for ([`room_soon`]).
 //!
 //! The flights of the handshake leave twice if SLP's arbiter says so: at once where the path is known to
 //! lose packets, else as soon as an answer is late, which is long before a probe timeout. After a timeout, more
@@ -323,6 +323,11 @@ impl Auto {
         Some(paced(copy, of.id, core::slice::from_ref(of)))
     }
 
+    /// Whether repair of the path's packets has been decided on.
+    fn is_busy(&self, of: PathId) -> bool {
+        self.watches.get(&of).is_some_and(|watch| watch.task.is_some())
+    }
+
     /// What the path's task asks for next; `None` if it is over, which is noted, or can get no
     /// further now.
     fn next(
@@ -372,6 +377,21 @@ fn arrival(of: &PathSnapshot, on: &PathSnapshot) -> f64 {
     way.as_secs_f64() + loss.min(1.0) * of.probe_timeout.as_secs_f64()
 }
 
+/// When to ask again, at the latest, where repair of `of` had better wait for a path whose window is full: the next
+/// ACK, mostly of two packets, makes room there, and even then it arrives sooner than on any path that has room now,
+/// by an eighth of that one's round trip. `None` where there is nothing to wait for, or where that ACK is overdue.
+fn room_soon(now: Instant, of: &PathSnapshot, paths: &[PathSnapshot]) -> Option<Instant> {
+    let on = Auto::carrier(of, paths)?;
+    let beaten = arrival(of, on) - (on.rtt / 8).max(GRANULARITY).as_secs_f64();
+    let opens = |p: &&PathSnapshot| {
+        let by_next_ack = p.in_flight > 0 && p.in_flight <= p.window.saturating_add(p.mtu);
+        let known = p.usable && p.measured;
+        known && !p.has_window() && by_next_ack && p.next_ack.as_secs_f64() + arrival(of, p) < beaten
+    };
+    let patience = |p: &PathSnapshot| p.next_ack + p.rtt_variance.max(GRANULARITY) + GRANULARITY;
+    paths.iter().filter(opens).map(|p| now + patience(p)).min()
+}
+
 impl RecoveryPolicy for Auto {
     fn coding(&self) -> Coding {
         self.coding
@@ -394,11 +414,14 @@ impl RecoveryPolicy for Auto {
         order.sort_by(|(a, p), (b, q)| b.total_cmp(a).then(q.rtt.cmp(&p.rtt)).then(p.id.cmp(&q.id)));
         for (_, of) in order {
             for _ in 0..2 {
+                if let Some(at) = self.is_busy(of.id).then(|| room_soon(now, of, paths)).flatten() {
+                    not_before = Some(not_before.map_or(at, |other| other.min(at)));
+                    break;
+                }
                 if let Some(action) = self.next(of, paths, unacked) {
                     return action;
                 }
-                let busy = self.watches.get(&of.id).is_some_and(|watch| watch.task.is_some());
-                if busy {
+                if self.is_busy(of.id) {
                     break;
                 }
                 match self.plan(now, of, paths, unacked) {

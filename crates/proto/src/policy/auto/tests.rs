@@ -284,6 +284,33 @@ fn repair_does_not_take_a_path_that_is_too_slow() {
     assert!(actions.iter().all(|a| matches!(a, RecoveryAction::Repair { on: PathId(0), .. })), "{actions:?}");
 }
 
+/// Else it leaves on the slow path a millisecond before the fast one has room, and arrives long after all the rest.
+#[test]
+fn repair_waits_for_the_ack_that_makes_room_on_a_much_faster_path() {
+    let ms = Duration::from_millis;
+    let packets = Packets::new(8, 1_200);
+    let first = |other: PathSnapshot| {
+        auto(Coding::Unacked).on_opportunity(Instant::ORIGIN, &[path(0), other], &packets)
+    };
+    let carrier = |other: PathSnapshot| match first(other) {
+        RecoveryAction::Repair { on, .. } => on.0,
+        action => panic!("{action:?}"),
+    };
+    let full = |rtt_ms: u64| PathSnapshot {
+        in_flight: 12_000,
+        next_ack: ms(1),
+        ..PathSnapshot::new(PathId(1), ms(rtt_ms), 1_200)
+    };
+    let fast = full(20);
+    let RecoveryAction::WaitUntil { at } = first(fast) else { panic!("it does not wait") };
+    assert!(at > Instant::ORIGIN + ms(1) && at <= Instant::ORIGIN + ms(20), "{at}");
+    assert_eq!(carrier(PathSnapshot { in_flight: 9_600, ..fast }), 1, "there is room");
+    assert_eq!(carrier(PathSnapshot { next_ack: ms(20), ..fast }), 0, "not before 30 ms");
+    assert_eq!(carrier(PathSnapshot { window: 8_000, ..fast }), 0, "several ACKs away from room");
+    assert_eq!(carrier(PathSnapshot { usable: false, ..fast }), 0, "it may carry nothing new");
+    assert_eq!(carrier(full(45)), 0, "hardly faster");
+}
+
 #[test]
 fn an_exchange_after_a_silence_has_the_allowance_again() {
     let mut auto = auto(Coding::Nothing);
