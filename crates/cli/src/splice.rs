@@ -258,6 +258,9 @@ pub enum Ended {
     Broken(io::Error),
     /// Nothing passed for the idle time; both were reset.
     Idle,
+    /// The second side has said its last, and takes nothing more. The first still gets what was said to it: a TCP
+    /// connection is not reset.
+    Unheard,
 }
 
 /// What passed, and how it ended.
@@ -272,7 +275,7 @@ pub struct Summary {
 }
 
 /// Connects a TCP connection and a stream, and closes the former: plainly if both directions
-/// reached their ends, else with a reset.
+/// reached their ends, or nobody hears the TCP connection behind all that was said to it, else with a reset.
 pub async fn splice_tcp<R, W>(
     mut tcp: TcpStream,
     stream: (R, W),
@@ -287,7 +290,8 @@ where
     // transfer.
     resets_on_close(&tcp);
     let summary = splice(tcp.split(), stream, patience, witness).await;
-    if let Ended::Complete = summary.ended {
+    // With a reset the kernel would drop what it still has for a program, or a host, that takes its time.
+    if let Ended::Complete | Ended::Unheard = summary.ended {
         ends_on_close(&tcp);
     }
     summary
@@ -356,7 +360,7 @@ where
 fn abort_code(ended: &Ended) -> Option<StreamCode> {
     match ended {
         Ended::Complete => None,
-        Ended::Broken(_) => Some(StreamCode::Reset),
+        Ended::Broken(_) | Ended::Unheard => Some(StreamCode::Reset),
         Ended::Idle => Some(StreamCode::Idle),
     }
 }
@@ -369,6 +373,8 @@ enum Fault {
     Writing(io::Error),
     /// Nothing of what was left has been taken for long, nor said.
     Left,
+    /// The second side takes nothing more, and the first has got all that it said.
+    Unheard,
 }
 
 /// What becomes of both sides, and whether it was the first that broke.
@@ -382,6 +388,7 @@ fn outcome(result: Result<(), (Direction, Fault)>) -> (Ended, bool) {
         // As long as the other side takes nothing, what it has not taken yet says nothing.
         Err((Direction::Forth, Fault::Left)) => (Ended::Broken(io::ErrorKind::ConnectionReset.into()), false),
         Err((Direction::Back, Fault::Left)) => (Ended::Broken(io::ErrorKind::TimedOut.into()), true),
+        Err((_, Fault::Unheard)) => (Ended::Unheard, false),
     }
 }
 
@@ -407,9 +414,7 @@ async fn both(
     tokio::select! {
         second = forth, if !is_forth => first.and(second.map_err(tell(Direction::Forth))),
         second = back, if is_forth => first.and(second.map_err(tell(Direction::Back))),
-        () = unheard, if !is_forth => {
-            first.and(Err((Direction::Forth, Fault::Writing(io::ErrorKind::BrokenPipe.into()))))
-        }
+        () = unheard, if !is_forth => first.and(Err((Direction::Forth, Fault::Unheard))),
         () = silence, if first.is_err() => first,
     }
 }

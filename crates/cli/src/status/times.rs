@@ -99,7 +99,7 @@ impl From<&Ended> for Outcome {
     fn from(ended: &Ended) -> Self {
         match ended {
             Ended::Complete => Self::Complete,
-            Ended::Broken(_) => Self::Broken,
+            Ended::Broken(_) | Ended::Unheard => Self::Broken,
             Ended::Idle => Self::Idle,
         }
     }
