@@ -244,9 +244,13 @@ async fn keep_up(pool: Option<Pool>) -> Infallible {
         if down {
             let up = came_to(spawn_blocking(move || up_again(&pool)).await);
             debug!(?up, "the device was set down");
-            if was_down && !std::mem::replace(&mut told, true) {
+            // Where it could be set up, something may have set it down once more.
+            if let Err(error) = up
+                && !std::mem::replace(&mut told, true)
+            {
+                let why = io_reason(&error);
                 say(format_args!(
-                    "something set {NAME} down, and it cannot be set up again: clients' packets go nowhere"
+                    "something set {NAME} down, and it stays so ({why}): clients' packets are lost"
                 ));
             }
         } else if was_down {
