@@ -165,7 +165,9 @@ impl LossRecovery {
             let overtaken_by = newly.overtaken_by(packet.number).unwrap_or(0);
             let age = self.timeouts.known_age(now - packet.sent_at, &self.measured.rtt);
             self.thresholds.on_spurious(overtaken_by, age.unwrap_or_default(), &self.measured.rtt);
-            if let Some(age) = age.filter(|_| self.thresholds.is_reordering_known()) {
+            if let Some(age) = age
+                && self.thresholds.is_reordering_known()
+            {
                 self.measured.rtt.update(now, age, Duration::ZERO);
             }
             undo |= self.event.on_spurious(packet.event);
@@ -207,7 +209,9 @@ impl LossRecovery {
             if let Some(overtaken_by) = newly.overtaken_by(*number) {
                 let age = timeouts.known_age(now - packet.sent_at, &measured.rtt);
                 thresholds.on_late(overtaken_by, age.unwrap_or_default(), &measured.rtt);
-                if let Some(age) = age.filter(|_| thresholds.is_reordering_known()) {
+                if let Some(age) = age
+                    && thresholds.is_reordering_known()
+                {
                     measured.rtt.update(now, age, Duration::ZERO);
                 }
             }
