@@ -65,50 +65,48 @@ impl Gilbert {
     /// in a row are lost.
     pub fn tails(&self, packets: u16, most: u8) -> Vec<f64> {
         let (exactly, beyond) = self.losses(packets, usize::from(most));
-        Self::tails_of(&exactly, beyond, most)
+        Self::tails_of(&exactly, beyond)
     }
 
     /// For every n up to `most` (at most 255) the probability that the first of `packets` packets in
     /// a row is lost, and more than n of them are.
     pub fn tails_from_loss(&self, packets: u16, most: u8) -> Vec<f64> {
         let (exactly, beyond) = self.losses_from([0.0, self.loss()], packets, usize::from(most));
-        Self::tails_of(&exactly, beyond, most)
+        Self::tails_of(&exactly, beyond)
     }
 
     /// From the far end inwards, so that small probabilities keep their precision.
-    fn tails_of(exactly: &[[f64; 256]; 2], mut beyond: f64, most: u8) -> Vec<f64> {
-        let mut tails: Vec<f64> = Vec::with_capacity(usize::from(most) + 1);
-        for n in (0..=usize::from(most)).rev() {
+    fn tails_of(exactly: &[[f64; 2]], mut beyond: f64) -> Vec<f64> {
+        let mut tails: Vec<f64> = Vec::with_capacity(exactly.len());
+        for [good, bad] in exactly.iter().rev() {
             tails.push(beyond);
-            beyond += exactly[0][n] + exactly[1][n];
+            beyond += good + bad;
         }
         tails.reverse();
         tails
     }
 
-    fn losses(&self, packets: u16, cap: usize) -> ([[f64; 256]; 2], f64) {
+    fn losses(&self, packets: u16, cap: usize) -> (Vec<[f64; 2]>, f64) {
         self.losses_from([1.0 - self.loss(), self.loss()], packets, cap)
     }
 
-    /// For every state (0 good, 1 bad) of the last of `packets` packets and every number of losses
-    /// up to `cap` its probability, and the probability of more losses; `first` is how probable the
-    /// states of the first one are.
-    fn losses_from(&self, first: [f64; 2], packets: u16, cap: usize) -> ([[f64; 256]; 2], f64) {
-        let mut after = [[0.0_f64; 256]; 2];
-        after[0][0] = first[0];
-        after[1][0] = first[1];
+    /// For every number of losses up to `cap` the probability of each state (0 good, 1 bad) of the last of
+    /// `packets` packets, and the probability of more losses; `first` is how probable the states of the first
+    /// one are.
+    fn losses_from(&self, first: [f64; 2], packets: u16, cap: usize) -> (Vec<[f64; 2]>, f64) {
+        let mut after = vec![[0.0; 2]; cap + 1];
+        after[0] = first;
         let mut beyond = 0.0;
         let (p, r) = (self.to_bad, self.to_good);
         for packet in 0..packets {
             // The distribution given is that of the first packet itself: no step before it.
             let (stay_good, go_bad, go_good, stay_bad) =
                 if packet == 0 { (1.0, 0.0, 0.0, 1.0) } else { (1.0 - p, p, r, 1.0 - r) };
-            beyond += after[0][cap] * go_bad + after[1][cap] * stay_bad;
+            beyond += after[cap][0] * go_bad + after[cap][1] * stay_bad;
             for n in (0..=cap).rev() {
-                let fewer = n.checked_sub(1).map_or((0.0, 0.0), |n| (after[0][n], after[1][n]));
-                let good = after[0][n] * stay_good + after[1][n] * go_good;
-                after[1][n] = fewer.0 * go_bad + fewer.1 * stay_bad;
-                after[0][n] = good;
+                let fewer = n.checked_sub(1).map_or([0.0; 2], |n| after[n]);
+                let [good, bad] = after[n];
+                after[n] = [good * stay_good + bad * go_good, fewer[0] * go_bad + fewer[1] * stay_bad];
             }
         }
         (after, beyond)
