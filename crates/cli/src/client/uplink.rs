@@ -63,6 +63,8 @@ pub struct Session {
     pub(crate) demand: Arc<Demand>,
     /// Whether the server has been heard of lately, where another might be there if not.
     fresh: watch::Receiver<bool>,
+    /// Whether the server is about to stop.
+    draining: bool,
 }
 
 /// The connection as its users see it: there, or being made anew. Clones are handles of the same.
@@ -156,6 +158,24 @@ impl Uplink {
         let is_another = |session: &Session| session.connection.stable_id() != from;
         if session.wait_for(|session| session.as_ref().is_some_and(is_another)).await.is_err() {
             // There is none any more.
+            std::future::pending().await
+        }
+    }
+
+    /// Whether the server of the present connection is about to stop.
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    pub(crate) fn is_draining(&self) -> bool {
+        self.session.borrow().as_ref().is_some_and(|session| session.draining)
+    }
+
+    /// Waits until [`is_draining`](Self::is_draining) is not what it `was`.
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    pub(crate) async fn draining_changes(&self, was: bool) {
+        let mut session = self.session.clone();
+        let is_draining =
+            |session: &Option<Session>| session.as_ref().is_some_and(|session| session.draining);
+        if session.wait_for(|session| is_draining(session) != was).await.is_err() {
+            // There is no connection any more.
             std::future::pending().await
         }
     }
@@ -256,6 +276,7 @@ fn begin_session(
         left: marks.left.subscribe(),
         demand: Arc::new(Demand::new()),
         fresh: marks.fresh.subscribe(),
+        draining: false,
     };
     live.past().present = Some(connection.clone());
     publish.send_replace(Some(session.clone()));
@@ -294,7 +315,7 @@ async fn use_until_it_ends(
 ) -> Next {
     let Dialled { connection, first_path, host, server, control: (goodbye, mut words) } = dialled;
     let several = !options.invitation.also.is_empty();
-    let (session, marks) = begin_session(&connection, &host, reconnects, publish, live);
+    let (mut session, marks) = begin_session(&connection, &host, reconnects, publish, live);
     let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
     let (silence, mut silent) = watch::channel(false);
     let (specs, demand) = (options.paths.clone(), session.demand.clone());
@@ -323,6 +344,7 @@ async fn use_until_it_ends(
             }
             Ok(()) = noticed.changed() => {
                 let Said { drains: Some(within), .. } = *noticed.borrow_and_update() else { continue };
+                mark_draining(&mut session, publish);
                 on_drain(&host, within, options, live);
                 moving = Some((Why::Drained, Box::pin(move_on(options))));
             }
@@ -360,6 +382,16 @@ async fn attend(
         () = observe(connection, said.subscribe(), silence) => connection.closed().await,
         () = keep_count(connection, said.subscribe(), &marks.fresh) => connection.closed().await,
     }
+}
+
+/// Those who use the connection are to know that its server is about to stop.
+fn mark_draining(session: &mut Session, publish: &watch::Sender<Option<Session>>) {
+    session.draining = true;
+    publish.send_if_modified(|present| match present {
+        Some(present) => !std::mem::replace(&mut present.draining, true),
+        // The server does not answer: nobody is to use it.
+        None => false,
+    });
 }
 
 /// The server stops within that time: the others come first from now on, and the user is told.
@@ -500,6 +532,15 @@ impl Uplink {
         let (uplink, _, replace) = Self::begun(connection);
         let next = next.clone();
         (uplink, move || replace(&next))
+    }
+
+    /// Over this connection, and what has its server about to stop.
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    pub(crate) fn over_until_drained(connection: &Connection) -> (Self, impl FnMut() + use<>) {
+        let (uplink, publish) = Self::new(Arc::new(Live::new(true)));
+        let host = "vps.example:4433".parse().expect("a place");
+        let (mut session, _) = begin_session(connection, &host, 0, &publish, &uplink.live);
+        (uplink, move || mark_draining(&mut session, &publish))
     }
 
     /// Over this connection, with its marks, and what puts another in its place.

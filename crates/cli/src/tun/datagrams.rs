@@ -160,27 +160,40 @@ impl Datagrams {
         }
     }
 
-    /// Keeps some associations at hand; they are replaced for as long as somebody takes any.
+    /// Keeps some associations at hand; they are replaced for as long as somebody takes any. There are
+    /// none while the server is about to stop: it waits for all that is open, and cannot know that nobody
+    /// uses them.
     pub(super) async fn keep_spares(&self, uplink: &Uplink) -> Failure {
         let mut wanted_until = Instant::now() + IDLE;
         loop {
-            lock(&self.spares).retain(|spare| spare.made.elapsed() < FRESH);
-            while Instant::now() < wanted_until && lock(&self.spares).len() < SPARES {
-                match associate(uplink).await {
-                    Ok(association) => {
-                        lock(&self.spares).push(Spare { association, made: Instant::now() });
-                    }
-                    Err(reply) => {
-                        debug!(reply.text, "no spare association");
-                        crate::backoff::pause(AGAIN).await;
-                    }
+            let draining = uplink.is_draining();
+            if draining {
+                lock(&self.spares).clear();
+            }
+            tokio::select! {
+                () = self.make_spares(uplink, &mut wanted_until), if !draining => {}
+                () = uplink.draining_changes(draining) => {}
+            }
+        }
+    }
+
+    /// Makes those that are missing, and waits until one is taken or old.
+    async fn make_spares(&self, uplink: &Uplink, wanted_until: &mut Instant) {
+        lock(&self.spares).retain(|spare| spare.made.elapsed() < FRESH);
+        while Instant::now() < *wanted_until && lock(&self.spares).len() < SPARES {
+            match associate(uplink).await {
+                Ok(association) => {
+                    lock(&self.spares).push(Spare { association, made: Instant::now() });
+                }
+                Err(reply) => {
+                    debug!(reply.text, "no spare association");
+                    crate::backoff::pause(AGAIN).await;
                 }
             }
-            let oldest =
-                lock(&self.spares).first().map_or(Instant::now() + FRESH, |spare| spare.made + FRESH);
-            if timeout_at(oldest, self.taken.notified()).await.is_ok() {
-                wanted_until = Instant::now() + IDLE;
-            }
+        }
+        let oldest = lock(&self.spares).first().map_or(Instant::now() + FRESH, |spare| spare.made + FRESH);
+        if timeout_at(oldest, self.taken.notified()).await.is_ok() {
+            *wanted_until = Instant::now() + IDLE;
         }
     }
 }
@@ -278,6 +291,10 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        association::tests::connected,
+        protocol::{MAX_MESSAGE, Reply, read_frame, write_frame},
+    };
 
     fn program(n: u16) -> SocketAddr {
         ([198, 18, 0, 1], n).into()
@@ -309,6 +326,44 @@ mod tests {
         datagrams.forget((Kind::Udp, program(1)), 0, 3);
         datagrams.found_no_room();
         assert_eq!(datagrams.counts(), (0, 4));
+    }
+
+    /// As on a machine whose programs have nothing to say: a server with such a client waited for the whole
+    /// of its `--drain-time`.
+    #[tokio::test]
+    async fn there_are_no_spares_while_the_server_is_about_to_stop() {
+        let (client, _control, server) = connected().await;
+        let (uplink, mut drain) = Uplink::over_until_drained(&client);
+        let datagrams = Datagrams::default();
+        let granting = async {
+            let mut granted = tokio::task::JoinSet::new();
+            while let Ok((mut send, mut receive)) = server.accept_bi().await {
+                granted.spawn(async move {
+                    let _ = read_frame(&mut receive, MAX_MESSAGE).await;
+                    let _ = write_frame(&mut send, &Reply::ok().encode()).await;
+                    // Its end is the association's.
+                    let _ = read_frame(&mut receive, MAX_MESSAGE).await;
+                });
+            }
+        };
+        let looking = async {
+            // The connection has room for four streams, and one is the control stream.
+            while lock(&datagrams.spares).len() < SPARES - 1 {
+                tokio::task::yield_now().await;
+            }
+            drain();
+            while !lock(&datagrams.spares).is_empty() || server.stream_stats().open > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let all = async {
+            tokio::select! {
+                failure = datagrams.keep_spares(&uplink) => panic!("{failure}"),
+                () = granting => panic!("the connection is lost"),
+                () = looking => {}
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), all).await.expect("they end");
     }
 
     #[test]
