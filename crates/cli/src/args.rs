@@ -195,6 +195,11 @@ fn parse_advertise(text: &str) -> Result<Advertise, String> {
     text.parse().map_err(|error: TargetError| error.to_string())
 }
 
+/// An address and a port of this machine, where something is to listen.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "it is no address with a port, such as 127.0.0.1:9000 or [::]:9000".to_owned())
+}
+
 /// Arguments of `status`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -231,7 +236,7 @@ pub struct SendArgs {
 #[command(after_help = "Example:\n  mendpath receive --out ~/Downloads")]
 pub struct ReceiveArgs {
     /// UDP address to listen on; port 0 takes any.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4434")]
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4434", value_parser = parse_address)]
     pub listen: SocketAddr,
     /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this
     /// machine's].
@@ -312,6 +317,43 @@ mod tests {
             }
         }
         assert!(looked > 10, "{looked}");
+    }
+
+    /// As where the port is left out, or a name stands in the place of an address.
+    #[test]
+    fn what_is_no_address_to_listen_on_is_refused_with_one_that_is() {
+        for (command, option) in [
+            ("server", "--listen"),
+            ("server", "--admin"),
+            ("receive", "--listen"),
+            ("client", "--socks5"),
+            ("client", "--http"),
+            ("client", "--admin"),
+        ] {
+            for address in ["127.0.0.1", "localhost:9000", ":9000", "9000", "127.0.0.1:90000", "::1:x"] {
+                let error =
+                    Cli::try_parse_from(["mendpath", command, option, address]).unwrap_err().to_string();
+                let example = "it is no address with a port, such as 127.0.0.1:9000 or [::]:9000";
+                assert!(error.contains(example), "{command} {option} {address}: {error}");
+            }
+        }
+        for address in ["127.0.0.1:9000", "[::]:9000"] {
+            assert!(Cli::try_parse_from(["mendpath", "server", "--listen", address]).is_ok(), "{address}");
+        }
+    }
+
+    /// One that is longer is broken where words end, and is then nothing that can be typed.
+    #[test]
+    fn an_example_is_a_line() {
+        fn look(command: &clap::Command) -> usize {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<&str> = help.lines().filter(|line| line.starts_with("  ")).collect();
+            for example in &examples {
+                assert!(example.chars().count() <= 100, "{}: {example}", command.get_name());
+            }
+            examples.len() + command.get_subcommands().map(look).sum::<usize>()
+        }
+        assert!(look(&Cli::command()) > 20);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Args;
 use mendpath::RecoveryKind;
 
-use super::{PathUseArgs, SendingArgs};
+use super::{PathUseArgs, SendingArgs, parse_address};
 use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
     transport::{LONGEST_GIVE_UP, parse_recovery},
@@ -16,7 +16,8 @@ use crate::{
 #[command(after_help = "Examples:\n  \
                   mendpath client --invitation-file invitation\n  \
                   mendpath client --invitation-file invitation --path wlan0 --path wwan0 --http 127.0.0.1:8080\n  \
-                  mendpath client --invitation-file invitation --forward 2222=intern.example:22 --admin 127.0.0.1:9000\n  \
+                  mendpath client --invitation-file invitation --forward 2222=intern.example:22\n  \
+                  mendpath client --invitation-file invitation --admin 127.0.0.1:9000\n  \
                   ssh vps.example.org cat invitation | mendpath client -\n  \
                   curl --socks5-hostname 127.0.0.1:1080 https://example.org/")]
 pub struct ClientArgs {
@@ -27,10 +28,10 @@ pub struct ClientArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Offer a SOCKS5 proxy (CONNECT and UDP ASSOCIATE) here.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub socks5: Option<SocketAddr>,
     /// Offer an HTTP proxy (CONNECT and plain http://) here.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub http: Option<SocketAddr>,
     /// Forward a local port to HOST:PORT as seen from the server; several times for several.
     #[arg(long = "forward", value_name = "LISTEN=HOST:PORT")]
@@ -82,7 +83,7 @@ pub struct SessionArgs {
     pub answer_early: EarlyAnswers,
     /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /paths
     /// and /stats as JSON, /metrics for Prometheus.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub admin: Option<SocketAddr>,
     /// Leave the hosts that programs connect to out of statistics and events.
     #[arg(long)]

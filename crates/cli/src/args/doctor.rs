@@ -4,13 +4,13 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 
-use super::parse_advertise;
+use super::{parse_address, parse_advertise};
 use crate::{client::PathSpec, server::Advertise};
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                  mendpath doctor                                  this machine, and the way to the server of a client that runs\n  \
+                  mendpath doctor                                  this machine, and a running client's server\n  \
                   mendpath doctor --invitation-file invitation     the same, and the server of an invitation\n  \
                   mendpath doctor --config /etc/mendpath/client.toml\n  \
                   mendpath doctor --server                         on the server")]
@@ -34,7 +34,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// UDP address that the server listens on.
-    #[arg(long, value_name = "ADDR", requires = "server")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address, requires = "server")]
     pub listen: Option<SocketAddr>,
     /// Host, or HOST:PORT, of the server's invitations.
     #[arg(long, value_name = "HOST[:PORT]", value_parser = parse_advertise, requires = "server")]

@@ -18,11 +18,11 @@ use crate::transport::{parse_congestion, parse_recovery, parse_scheduler};
     after_help = "Contenders:\n  \
                   tcp:cubic, tcp:bbr@1, tcp:reno@random     the kernel's TCP over path 0, path 1, a random one\n  \
                   mptcp:cubic, mptcp:bbr@1                  the kernel's MPTCP, beginning on path 0, path 1\n  \
-                  mendpath:cofuso, mendpath:none:newreno@0  recovery scheme and congestion controller, over all paths or those named\n  \
+                  mendpath:cofuso, mendpath:none:newreno@0  recovery and congestion control, over all paths or some\n  \
                   mendpath-new:cofuso                       the same with a new connection for every fetch\n  \
                   mendpath-tunnel:auto                      the kernel's TCP through mendpath tunnel\n  \
                   mendpath-tunnel-raw:auto                  the same with --tcp raw\n  \
-                  mendpath-copies, mendpath-fec             in calls: an application that protects its datagrams itself\n  \
+                  mendpath-copies, mendpath-fec             in calls: an application that protects its datagrams\n  \
                   mendpath-serve:auto                       of pages: mendpath serve by HTTP/3\n  \
                   mendpath-serve-tcp:bbr                    the same by HTTP/2 over the kernel's TCP\n  \
                   h3-quinn, nginx-cubic, caddy              other web servers\n  \
@@ -30,7 +30,8 @@ use crate::transport::{parse_congestion, parse_recovery, parse_scheduler};
                   Examples:\n  \
                   mendpath lab list\n  \
                   mendpath lab run one-lossy-path --json results.json --html results.html\n  \
-                  mendpath lab --path rate=50mbit,delay=20ms,loss=2% --path rate=20mbit,delay=60ms --fetch 60kB --count 200 --bulk 20MiB \\\n      \
+                  mendpath lab --path rate=50mbit,delay=20ms,loss=2% --path rate=20mbit,delay=60ms \\\n      \
+                  --fetch 60kB --count 200 --bulk 20MiB \\\n      \
                   --contender tcp:cubic --contender mptcp:bbr --contender mendpath:cofuso\n  \
                   mendpath lab exec --path rate=50mbit,delay=20ms --server 'iperf3 -s' -- iperf3 -c 10.99.0.1"
 )]

@@ -6,14 +6,15 @@ use clap::Args;
 use hyper::Uri;
 use mendpath::{ControllerKind, QlogDirectory, RecoveryKind};
 
+use super::parse_address;
 use crate::transport::{parse_congestion, parse_qlog, parse_recovery};
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                  mendpath serve --root public                   try it: https://localhost:8443/, with a certificate of its own\n  \
+                  mendpath serve --root public      try it: https://localhost:8443/, with a certificate of its own\n  \
                   mendpath serve --root /srv/www --listen '[::]:443' --cert fullchain.pem --key privkey.pem\n  \
-                  mendpath serve --proxy http://127.0.0.1:3000 --listen '[::]:443' --cert fullchain.pem --key privkey.pem")]
+                  mendpath serve --proxy http://127.0.0.1:3000 --listen '[::]:443' --cert chain.pem --key key.pem")]
 pub struct ServeArgs {
     /// Read options from the table `serve` of this file [default: the variable MENDPATH_CONFIG].
     #[arg(long, value_name = "FILE")]
@@ -25,7 +26,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "URL", value_parser = parse_proxy)]
     pub proxy: Option<Uri>,
     /// Address to listen on with TCP and UDP; `[::]:443` takes IPv4 and IPv6.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443", value_parser = parse_address)]
     pub listen: SocketAddr,
     /// Certificate chain in PEM, the server's own first; read again when it changes [default: one
     /// made for localhost, which browsers warn of].
@@ -66,7 +67,7 @@ pub struct ServeArgs {
     pub qlog: Option<QlogDirectory>,
     /// Show what it does, for Prometheus (`/metrics`) and as a live page (`/`), on this loopback
     /// address.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub admin: Option<SocketAddr>,
     /// Seconds that requests have to end when the server is to stop (SIGTERM).
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Args;
 use mendpath::RecoveryKind;
 
-use super::{SendingArgs, parse_advertise};
+use super::{SendingArgs, parse_address, parse_advertise};
 use crate::{
     quic_lb::QuicLbOptions,
     server::{Advertise, DNS_PORT},
@@ -18,14 +18,14 @@ use crate::{
                   mendpath server --listen 0.0.0.0:4433\n  \
                   mendpath server --listen '[::]:443' --advertise vps.example.org\n  \
                   mendpath server --allow-private          clients may also reach this server's own network\n  \
-                  mendpath server --drain                  the one that runs: no new clients, end with the last connection\n  \
+                  mendpath server --drain                  stop the one that runs, in good order\n  \
                   mendpath server --drain --drain-time 5   the same, within 5 s")]
 pub struct ServerArgs {
     /// Read options from the table `server` of this file [default: the variable MENDPATH_CONFIG].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// UDP address to listen on; `[::]:4433` takes IPv4 and IPv6.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4433")]
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4433", value_parser = parse_address)]
     pub listen: SocketAddr,
     /// Host, or HOST:PORT, for the invitation; several times for further servers that have the same
     /// keys, of which clients choose one [default: the address listened on, or this machine's].
@@ -60,7 +60,7 @@ pub struct ServerArgs {
     pub sending: SendingArgs,
     /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /stats
     /// as JSON and /metrics for Prometheus, for all clients together and for each account.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub admin: Option<SocketAddr>,
     /// Leave the hosts that clients connect to out of statistics and events.
     #[arg(long)]

@@ -143,7 +143,7 @@ fn mistakes_are_answered_with_line_key_and_what_may_stand_there() {
         (
             "[server]\nlisten = 'nowhere'",
             [
-                "line 2: `server.listen`: it is \"nowhere\": invalid socket address",
+                "line 2: `server.listen`: it is \"nowhere\": it is no address with a port",
                 "Write ADDR for it: UDP address",
             ],
         ),
