@@ -82,6 +82,7 @@ pub fn io_reason(error: &std::io::Error) -> String {
         ErrorKind::AlreadyExists => "it exists already".into(),
         ErrorKind::StorageFull => "the disk is full".into(),
         ErrorKind::NotADirectory => "there is a file in the place of a directory".into(),
+        ErrorKind::IsADirectory => "it is a directory".into(),
         _ => {
             let text = error.to_string();
             match text.split_once(" (os error") {
@@ -139,6 +140,13 @@ mod tests {
         assert!(!text.contains('\n'));
         assert_eq!(failure.exit_code(), 1);
         assert_eq!(Failure::usage("a", "b", "c").exit_code(), 2);
+    }
+
+    /// Systems say "Is a directory", which is no sentence behind a file's name.
+    #[test]
+    fn a_directory_in_the_place_of_a_file_is_told_in_words() {
+        assert_eq!(io_reason(&Errno::ISDIR.into()), "it is a directory");
+        assert_eq!(io_reason(&Errno::NOTDIR.into()), "there is a file in the place of a directory");
     }
 
     /// Only where another program has the address there is something to stop.
