@@ -53,7 +53,8 @@ pub struct AnalyzeArgs {
     /// Packets at each end of a connection that the what-if duplicates.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub tail: u32,
-    /// Loss rate that the arbiter assumes, such as 2% [default: that of the trace].
+    /// Loss rate that the arbiter assumes, such as 3% [default: that of the trace, or SLP's 2% where it
+    /// has fewer than 1,000 packets].
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub loss: Option<f64>,
     /// Bandwidth that the arbiter assumes.
