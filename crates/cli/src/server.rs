@@ -19,6 +19,7 @@ mod tunnel;
 
 pub use crate::target::DNS_PORT;
 pub use advertise::advertised;
+pub(crate) use advertise::place;
 pub(crate) use drain::Drain;
 pub use drain::Drainer;
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};

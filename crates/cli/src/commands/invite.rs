@@ -15,7 +15,7 @@ use crate::{
     args::{AddArgs, ChangeArgs, InviteArgs, InviteCommand, InviteListArgs, RevokeArgs, ShowArgs, TermsArgs},
     config,
     console::say,
-    failure::Failure,
+    failure::{Failure, io_reason},
     identity::{Identity, default_state_dir},
     invitation::Invitation,
     target::Target,
@@ -69,7 +69,13 @@ impl Office {
         match state.join(STORE_FILE).try_exists() {
             Ok(true) => {}
             Ok(false) => return Err(no_server("none has run there")),
-            Err(error) => return Err(no_server(&crate::failure::io_reason(&error))),
+            Err(error) => {
+                return Err(Failure::new(
+                    format!("cannot look into the state directory {}", state.display()),
+                    io_reason(&error),
+                    "Run it as the user that the server runs as, or as root, or name another directory with --state",
+                ));
+            }
         }
         let identity = Identity::load_or_create(state)?;
         let mut store = Store::open(state)?;
@@ -182,6 +188,18 @@ mod tests {
 
     use super::*;
     use crate::args::Limit;
+
+    /// That a server has to run first is no help to who may not see whether one has.
+    #[test]
+    fn a_state_that_cannot_be_looked_into_is_not_one_where_no_server_has_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let told = |state: &Path| Office::open(state).err().expect("there is no server").to_string();
+        assert!(told(dir.path()).contains("none has run there. Start `mendpath server` once"));
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let told = told(&file);
+        assert!(told.contains("there is a file in the place of a directory. Run it as the user"), "{told}");
+    }
 
     #[test]
     fn what_is_not_named_stays() {

@@ -15,7 +15,7 @@ use crate::{
     identity,
     names::names_work,
     probe::{self, Outcome},
-    server::{Advertise, advertised},
+    server::{self, Advertise},
     target::{Host, Target},
 };
 
@@ -70,15 +70,15 @@ fn state(dir: &Path) -> Finding {
 /// the server listens.
 fn places_of(options: &Options, of_accounts: Vec<Target>, listening: SocketAddr) -> Vec<Target> {
     if options.named.is_some() {
-        return vec![advertised(options.named.as_ref(), listening)];
+        return vec![server::place(options.named.as_ref(), listening)];
     }
     if !of_accounts.is_empty() {
         return of_accounts;
     }
     if options.advertise.is_empty() {
-        return vec![advertised(None, listening)];
+        return vec![server::place(None, listening)];
     }
-    options.advertise.iter().map(|place| advertised(Some(place), listening)).collect()
+    options.advertise.iter().map(|place| server::place(Some(place), listening)).collect()
 }
 
 /// The accounts, and the places in their invitations.

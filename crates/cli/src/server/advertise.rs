@@ -28,8 +28,21 @@ impl FromStr for Advertise {
 
 /// Where clients reach a server that listens on `listening`: what the operator says, else that
 /// address, else, when it stands for every address, the one from which this machine reaches the
-/// internet.
+/// internet. The operator is told if only this network reaches that.
 pub fn advertised(chosen: Option<&Advertise>, listening: SocketAddr) -> Target {
+    let place = place(chosen, listening);
+    if let (None, true, Host::Ip(ip)) = (chosen, listening.ip().is_unspecified(), &place.host)
+        && DestinationPolicy::PublicOnly.check(*ip).is_err()
+    {
+        say(format_args!(
+            "the invitation names {ip}, which only this network reaches; --advertise HOST names another"
+        ));
+    }
+    place
+}
+
+/// The same without a word.
+pub(crate) fn place(chosen: Option<&Advertise>, listening: SocketAddr) -> Target {
     match chosen {
         Some(Advertise::Target(target)) => target.clone(),
         Some(Advertise::Host(host)) => Target { host: host.clone(), port: listening.port() },
@@ -47,11 +60,6 @@ fn guessed(listening: SocketAddr) -> Target {
                 .flatten()
         })
         .unwrap_or(Ipv4Addr::LOCALHOST.into());
-    if DestinationPolicy::PublicOnly.check(ip).is_err() {
-        say(format_args!(
-            "the invitation names {ip}, which only this network reaches; --advertise HOST names another"
-        ));
-    }
     Target { host: Host::Ip(ip), port: listening.port() }
 }
 

@@ -229,3 +229,15 @@ fn what_is_wrong_with_a_servers_files_is_named() {
     let told = bed.of_server(&[&with]).of("options");
     assert!(told.contains("server.toml, line 3") && told.contains("0 is not in 1..=100000"), "{told}");
 }
+
+/// What it finds stands in the report; what a server says of itself at its start does not belong there.
+#[test]
+fn a_server_that_has_never_run_is_examined_without_a_word_beside_the_report() {
+    let bed = Bed::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    command.args(["doctor", "--server", "--listen=0.0.0.0:0", "--state"]).arg(bed.state());
+    command.env("XDG_RUNTIME_DIR", bed.dir.path());
+    let output = command.output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("address"));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
