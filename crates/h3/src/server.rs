@@ -81,7 +81,7 @@ impl Server {
         let books = Arc::new(Books::new(self.limits.clone(), connection, Box::new(refused)));
         let mut reception = Reception::open(&books).await?;
         let requests = TaskTracker::new();
-        let (idle, mut looks) = (sleep_until(after(self.limits.idle)), Looks::new(self.limits.send));
+        let (idle, mut looks) = (sleep_until(after(self.idle_looks())), Looks::new(self.limits.send));
         let (mut stop, mut idle, mut over) = (pin!(stop), pin!(idle), false);
         loop {
             let stopping = requests.is_closed();
@@ -126,12 +126,20 @@ impl Server {
         }
     }
 
-    /// How long the connection may still be without a request; `None` if that is over.
+    /// When to look again whether the connection is idle; `None` if it has been without a request for too long.
     fn idle_for(&self, requests: &TaskTracker, books: &Books) -> Option<Duration> {
         if !is_quiet(requests, books) {
-            return Some(self.limits.idle.max(LEAST_IDLE));
+            books.goes_on();
+            return Some(self.idle_looks());
         }
-        self.limits.idle.checked_sub(books.quiet()).filter(|left| !left.is_zero())
+        let left = self.limits.idle.checked_sub(books.quiet()).filter(|left| !left.is_zero());
+        left.map(|left| left.min(self.idle_looks()))
+    }
+
+    /// Nobody says when the client has a response, so that it counts as on its way until the last look at which it
+    /// was: several in the time that a connection may be idle.
+    fn idle_looks(&self) -> Duration {
+        (self.limits.idle / 4).max(LEAST_IDLE)
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Books {
     pub(super) leaving: Leaving,
     /// Requests that were given up above those that were answered.
     given_up: AtomicU32,
-    /// When the last one was over.
+    /// When the last one was over, or was last seen to go on.
     over: Mutex<Instant>,
     /// Hears of those that the service does not see.
     pub(super) refused: Box<dyn Fn(StatusCode) + Send + Sync>,
@@ -58,7 +58,7 @@ impl Books {
 
     /// A request is over, or a response is given up that was thought to be on its way.
     pub(super) fn on_over(&self, outcome: Outcome) {
-        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.goes_on();
         let count = |before| Some(outcome.given_up_after(before));
         let before = self.given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
         if before.is_ok_and(|before| outcome.given_up_after(before) > self.limits.cancelled) {
@@ -67,13 +67,18 @@ impl Books {
         }
     }
 
+    /// A request is still under way, or a response on its way.
+    pub(super) fn goes_on(&self) {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
     /// Gives up the responses of which the client has taken nothing since the last time.
     pub(super) fn give_up_those_that_stand(&self) {
         let given_up = self.leaving.give_up_those_that_stand();
         (0..given_up).for_each(|_| self.on_over(Outcome::Cancelled));
     }
 
-    /// How long it is since a request was over, if none is under way.
+    /// How long it is since a request was over, or was last seen to go on, if none is under way.
     pub(super) fn quiet(&self) -> Duration {
         self.over.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }

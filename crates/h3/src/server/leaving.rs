@@ -160,21 +160,31 @@ impl Leaving {
 
 #[cfg(test)]
 mod tests {
-    use mendpath::{ClientConfig, Endpoint, Identity, ServerConfig, StreamId};
+    use mendpath::{ClientConfig, Connection, Endpoint, Identity, ServerConfig, StreamId};
+    use tokio::sync::oneshot;
+    use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::settings::{FieldSectionLimit, Shared};
+    use crate::{
+        server::{Server, books::Books},
+        settings::{FieldSectionLimit, Shared},
+    };
 
-    #[tokio::test]
-    async fn those_that_the_client_has_are_not_kept() {
+    /// Two ends of a connection, and what keeps them open.
+    async fn pair() -> ([Endpoint; 2], Connection, Connection) {
         let identity = Identity::self_signed(["localhost"]).unwrap();
         let local = "127.0.0.1:0".parse().unwrap();
         let server = Endpoint::server(ServerConfig::with_identity(&identity).unwrap(), local).unwrap();
         let config = ClientConfig::with_pinned_key(identity.pin());
         let client = Endpoint::client(local).unwrap();
         let connecting = client.connect_with(&config, server.local_addrs()[0], "localhost").unwrap();
-        let (connection, _peer) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
-        let connection = connection.unwrap();
+        let (connection, peer) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+        ([client, server], connection.unwrap(), peer.unwrap())
+    }
+
+    #[tokio::test]
+    async fn those_that_the_client_has_are_not_kept() {
+        let (_endpoints, connection, _peer) = pair().await;
         let shared = Arc::new(Shared { connection, limit: FieldSectionLimit::default() });
         let left = |is_over: bool| {
             let end = async move { if is_over { Ok(None) } else { pending().await } };
@@ -197,5 +207,34 @@ mod tests {
         assert_eq!(leaving.give_up_those_that_stand(), 20);
         assert_eq!(leaving.close().len(), 1);
         assert!(leaving.push(left(false)).is_err(), "nobody would look at it");
+    }
+
+    /// Nobody is told when that is. It was from when the response had been handed over, so that one that was on its
+    /// way for as long as a connection may be idle ended it.
+    #[tokio::test]
+    async fn a_connection_is_idle_once_the_client_has_the_last_response() {
+        let (_endpoints, connection, _peer) = pair().await;
+        tokio::time::pause();
+        let seconds = |n| tokio::time::advance(Duration::from_secs(n));
+        let limits = Limits { idle: Duration::from_secs(10), ..Limits::default() };
+        let (server, requests) = (Server::new(limits.clone()), TaskTracker::new());
+        let books = Books::new(limits, connection.clone(), Box::new(|_| {}));
+        let (has_all, waits) = oneshot::channel::<()>();
+        let end = async move {
+            let _ = waits.await;
+            Ok(None)
+        };
+        let shared = Arc::new(Shared { connection, limit: FieldSectionLimit::default() });
+        let left = Left::new(Box::pin(end), Arc::new(Beside::new(shared, StreamId(0))));
+        assert!(books.leaving.push(left).is_ok());
+        let idle_for = || server.idle_for(&requests, &books);
+        seconds(9).await;
+        assert!(idle_for().is_some());
+        has_all.send(()).unwrap();
+        seconds(2).await;
+        let left = idle_for().expect("two seconds ago the client did not have it");
+        assert!(left < Duration::from_secs(5), "looked at again before it could be over: {left:?}");
+        seconds(8).await;
+        assert_eq!(idle_for(), None);
     }
 }
