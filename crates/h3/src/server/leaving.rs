@@ -19,6 +19,8 @@ use crate::{
 
 /// So many may wait before those that are over are looked for.
 const FEW: usize = 8;
+/// Between two looks there is at least so much time.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// When is looked whether any of them stand still.
 pub(super) struct Looks {
@@ -29,7 +31,9 @@ pub(super) struct Looks {
 }
 
 impl Looks {
+    /// Looks this often, or every [`LEAST`] where no client is waited for.
     pub(super) fn new(every: Duration) -> Self {
+        let every = every.max(LEAST);
         Self { next: Box::pin(sleep_until(after(every))), every, needed: false }
     }
 
@@ -207,6 +211,18 @@ mod tests {
         assert_eq!(leaving.give_up_those_that_stand(), 20);
         assert_eq!(leaving.close().len(), 1);
         assert!(leaving.push(left(false)).is_err(), "nobody would look at it");
+    }
+
+    /// With a patience of nothing the task of a connection had turn after turn for as long as a request was under way.
+    #[tokio::test(start_paused = true)]
+    async fn there_is_time_between_two_looks() {
+        let (begin, mut looks) = (tokio::time::Instant::now(), Looks::new(Duration::ZERO));
+        looks.begin();
+        for _ in 0..10 {
+            looks.next().await;
+            looks.again(true);
+        }
+        assert!(begin.elapsed() >= LEAST * 9, "{:?}", begin.elapsed());
     }
 
     /// Nobody is told when that is. It was from when the response had been handed over, so that one that was on its
