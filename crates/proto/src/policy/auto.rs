@@ -101,6 +101,9 @@ struct Auto {
     fresh_at: Instant,
     /// Nothing has waited to be sent since then.
     all_sent: bool,
+    /// Since when repair waits for a faster path, as [`micros`]; zero if it does not. Every connection has it, and
+    /// there is room for four bytes.
+    waits_since: u32,
     watches: ByPath<Watch>,
     reasons: RecoveryReasons,
 }
@@ -175,6 +178,7 @@ impl Auto {
             budget: RepairBudget::default(),
             fresh_at: Instant::ORIGIN,
             all_sent: false,
+            waits_since: 0,
             watches: ByPath::new(),
             reasons: RecoveryReasons::default(),
         }
@@ -328,6 +332,19 @@ impl Auto {
         self.watches.get(&of).is_some_and(|watch| watch.task.is_some())
     }
 
+    /// When to ask again where the path's task waits for a faster path. All waiting since the last repair counts:
+    /// others may take the room that an ACK makes again and again.
+    fn waits(&mut self, now: Instant, of: &PathSnapshot, paths: &[PathSnapshot]) -> Option<Instant> {
+        if !self.is_busy(of.id) {
+            return None;
+        }
+        let since = if self.waits_since == 0 { micros(now) } else { self.waits_since };
+        let waited = Duration::from_micros(micros(now).wrapping_sub(since).into());
+        let at = room_soon(now, waited, of, paths)?;
+        self.waits_since = since;
+        Some(at)
+    }
+
     /// What the path's task asks for next; `None` if it is over, which is noted, or can get no
     /// further now.
     fn next(
@@ -377,16 +394,23 @@ fn arrival(of: &PathSnapshot, on: &PathSnapshot) -> f64 {
     way.as_secs_f64() + loss.min(1.0) * of.probe_timeout.as_secs_f64()
 }
 
+/// Microseconds modulo 2^32, which is more than an hour, but for zero.
+fn micros(at: Instant) -> u32 {
+    ((at - Instant::ORIGIN).as_micros() as u32).max(1)
+}
+
 /// When to ask again, at the latest, where repair of `of` had better wait for a path whose window is full: the next
 /// ACK, mostly of two packets, makes room there, and even then it arrives sooner than on any path that has room now,
-/// by an eighth of that one's round trip. `None` where there is nothing to wait for, or where that ACK is overdue.
-fn room_soon(now: Instant, of: &PathSnapshot, paths: &[PathSnapshot]) -> Option<Instant> {
+/// by an eighth of that one's round trip, with what it has `waited` already. `None` where there is nothing to wait
+/// for, or where that ACK is overdue: the path may be dead, and is then told as if its packets had left only now.
+fn room_soon(now: Instant, waited: Duration, of: &PathSnapshot, paths: &[PathSnapshot]) -> Option<Instant> {
     let on = Auto::carrier(of, paths)?;
     let beaten = arrival(of, on) - (on.rtt / 8).max(GRANULARITY).as_secs_f64();
     let opens = |p: &&PathSnapshot| {
         let by_next_ack = p.in_flight > 0 && p.in_flight <= p.window.saturating_add(p.mtu);
-        let known = p.usable && p.measured;
-        known && !p.has_window() && by_next_ack && p.next_ack.as_secs_f64() + arrival(of, p) < beaten
+        let known = p.usable && p.measured && p.next_ack <= p.rtt;
+        let wait = (waited + p.next_ack).as_secs_f64();
+        known && !p.has_window() && by_next_ack && wait + arrival(of, p) < beaten
     };
     let patience = |p: &PathSnapshot| p.next_ack + p.rtt_variance.max(GRANULARITY) + GRANULARITY;
     paths.iter().filter(opens).map(|p| now + patience(p)).min()
@@ -414,7 +438,7 @@ impl RecoveryPolicy for Auto {
         order.sort_by(|(a, p), (b, q)| b.total_cmp(a).then(q.rtt.cmp(&p.rtt)).then(p.id.cmp(&q.id)));
         for (_, of) in order {
             for _ in 0..2 {
-                if let Some(at) = self.is_busy(of.id).then(|| room_soon(now, of, paths)).flatten() {
+                if let Some(at) = self.waits(now, of, paths) {
                     not_before = Some(not_before.map_or(at, |other| other.min(at)));
                     break;
                 }
@@ -430,7 +454,10 @@ impl RecoveryPolicy for Auto {
                         not_before = Some(not_before.map_or(at, |other| other.min(at)));
                         break;
                     }
-                    Plan::Repair(task) => self.watches.get_or_default(of.id).task = Some(task),
+                    Plan::Repair(task) => {
+                        self.watches.get_or_default(of.id).task = Some(task);
+                        self.waits_since = 0;
+                    }
                 }
             }
         }
@@ -465,6 +492,7 @@ impl RecoveryPolicy for Auto {
         match (sent, action) {
             (Some(sent), _) => {
                 *reason += 1;
+                self.waits_since = 0;
                 self.budget.on_repair(sent.bytes);
             }
             // A symbol that does not fit the path; a packet that cannot be copied does not keep the

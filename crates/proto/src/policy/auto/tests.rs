@@ -309,6 +309,36 @@ fn repair_waits_for_the_ack_that_makes_room_on_a_much_faster_path() {
     assert_eq!(carrier(PathSnapshot { window: 8_000, ..fast }), 0, "several ACKs away from room");
     assert_eq!(carrier(PathSnapshot { usable: false, ..fast }), 0, "it may carry nothing new");
     assert_eq!(carrier(full(45)), 0, "hardly faster");
+    assert_eq!(
+        carrier(PathSnapshot { next_ack: ms(11), ..full(10) }),
+        0,
+        "overdue, as of a path that is dead"
+    );
+}
+
+/// ACKs may come whose room others take, each time anew.
+#[test]
+fn repair_does_not_wait_for_longer_than_it_is_sooner_by() {
+    let ms = Duration::from_millis;
+    let fast =
+        PathSnapshot { in_flight: 12_000, next_ack: ms(1), ..PathSnapshot::new(PathId(1), ms(20), 1_200) };
+    let (mut auto, mut now) = (auto(Coding::Unacked), Instant::ORIGIN);
+    let packets = Packets::new(8, 1_200);
+    for _ in 0..2 {
+        let begin = now;
+        let action = loop {
+            match auto.on_opportunity(now, &[path(0), fast], &packets) {
+                RecoveryAction::WaitUntil { at } => {
+                    assert!(at > now && at - begin < ms(25), "{} since {begin}", at - begin);
+                    now = at;
+                }
+                action => break action,
+            }
+        };
+        assert!(now > begin, "each symbol waits");
+        assert!(matches!(action, RecoveryAction::Repair { on: PathId(0), .. }), "{action:?}");
+        auto.on_done(&action, Some(Carried { number: PacketNumber(100), bytes: 1_200 }));
+    }
 }
 
 #[test]
