@@ -17,7 +17,7 @@ use tower_service::Service;
 
 pub use self::limits::Limits;
 use self::{
-    books::{Books, Outcome},
+    books::Books,
     leaving::{Left, Looks},
     reception::Reception,
     reply::BoxError,
@@ -150,7 +150,5 @@ fn is_quiet(requests: &TaskTracker, books: &Books) -> bool {
 
 /// Waits until the client has the rest of a response, as the connection ends.
 async fn taken(left: Left, books: Arc<Books>) {
-    if left.taken(&books.limits).await == Outcome::Cancelled {
-        books.on_over(Outcome::Cancelled);
-    }
+    books.on_over(left.taken(&books.limits).await);
 }

@@ -56,15 +56,26 @@ impl Books {
         saying.await
     }
 
-    /// A request is over, or a response is given up that was thought to be on its way.
+    /// A request is over, or a response that was on its way.
     pub(super) fn on_over(&self, outcome: Outcome) {
         self.goes_on();
+        self.make_up_for(self.leaving.found_over());
         let count = |before| Some(outcome.given_up_after(before));
         let before = self.given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
-        if before.is_ok_and(|before| outcome.given_up_after(before) > self.limits.cancelled) {
+        if before.is_ok_and(|before| outcome.given_up_after(before) > self.limits.cancelled)
+            && self.make_up_for(self.leaving.find_over()) > self.limits.cancelled
+        {
             let code = VarInt::saturating(Code::H3_EXCESSIVE_LOAD.value());
             self.connection.close(code, b"too many requests were given up");
         }
+    }
+
+    /// So many responses have arrived. Returns how many requests were given up above those.
+    fn make_up_for(&self, answered: u32) -> u32 {
+        let less = |before: u32| Some(before.saturating_sub(answered));
+        let (Ok(before) | Err(before)) =
+            self.given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        before.saturating_sub(answered)
     }
 
     /// A request is still under way, or a response on its way.
@@ -88,6 +99,8 @@ impl Books {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Answered,
+    /// Its response is on its way, and may yet be given up.
+    Leaving,
     /// Given up, after some of its answer.
     Begun,
     Cancelled,
@@ -98,7 +111,7 @@ impl Outcome {
     fn given_up_after(self, before: u32) -> u32 {
         match self {
             Self::Answered => before.saturating_sub(1),
-            Self::Begun => before,
+            Self::Leaving | Self::Begun => before,
             Self::Cancelled => before.saturating_add(1),
         }
     }
@@ -125,6 +138,7 @@ mod tests {
     fn an_answer_makes_up_for_one_that_was_given_up() {
         for (outcome, after) in [
             (Outcome::Answered, [0, 0, u32::MAX - 1]),
+            (Outcome::Leaving, [0, 1, u32::MAX]),
             (Outcome::Begun, [0, 1, u32::MAX]),
             (Outcome::Cancelled, [1, 2, u32::MAX]),
         ] {

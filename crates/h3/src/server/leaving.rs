@@ -2,6 +2,7 @@
 
 use std::{
     future::pending,
+    mem::take,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Waker},
@@ -103,16 +104,22 @@ struct Responses {
     all: Vec<Left>,
     /// Once there are so many, those that are over are looked for.
     look_at: usize,
+    /// So many were over, of which nobody has heard yet.
+    over: u32,
 }
 
 impl Responses {
     fn new() -> Self {
-        Self { all: Vec::new(), look_at: FEW }
+        Self { all: Vec::new(), look_at: FEW, over: 0 }
     }
 
     /// Lets go of those that are over. As many again may come before the next look.
     fn look(&mut self) {
-        self.all.retain_mut(|left| !left.is_over());
+        self.all.retain_mut(|left| {
+            let is_over = left.is_over();
+            self.over = self.over.saturating_add(is_over.into());
+            !is_over
+        });
         self.look_at = (2 * self.all.len()).max(FEW);
         self.all.shrink_to(self.look_at);
     }
@@ -143,6 +150,19 @@ impl Leaving {
         self.responses().as_mut().is_none_or(|responses| {
             responses.look();
             responses.all.is_empty()
+        })
+    }
+
+    /// How many were found to be over since somebody asked.
+    pub(super) fn found_over(&self) -> u32 {
+        self.responses().as_mut().map_or(0, |responses| take(&mut responses.over))
+    }
+
+    /// The same, once those that are over have been looked for.
+    pub(super) fn find_over(&self) -> u32 {
+        self.responses().as_mut().map_or(0, |responses| {
+            responses.look();
+            take(&mut responses.over)
         })
     }
 
@@ -204,11 +224,13 @@ mod tests {
             }
             assert_eq!(leaving.are_over(), standing == 0);
             assert_eq!(count(), standing);
+            assert_eq!((leaving.found_over(), leaving.found_over()), (100, 0), "each makes up for one, once");
         }
         // Looked at once, they may be on their way.
         assert_eq!(leaving.give_up_those_that_stand(), 0);
         assert!(leaving.push(left(false)).is_ok());
         assert_eq!(leaving.give_up_those_that_stand(), 20);
+        assert_eq!(leaving.find_over(), 0, "they were given up");
         assert_eq!(leaving.close().len(), 1);
         assert!(leaving.push(left(false)).is_err(), "nobody would look at it");
     }

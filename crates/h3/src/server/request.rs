@@ -45,7 +45,7 @@ where
         return outcome;
     }
     match books.leaving.push(Left::new(end, beside)) {
-        Ok(()) => outcome,
+        Ok(()) => Outcome::Leaving,
         // The connection ends, and waits for its requests.
         Err(left) => left.taken(&books.limits).await,
     }

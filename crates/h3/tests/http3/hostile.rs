@@ -494,6 +494,35 @@ async fn a_short_response_that_is_not_acknowledged_is_given_up() {
     .await;
 }
 
+/// Whoever takes none of its responses has no endless supply of them, however many are handed over.
+#[tokio::test]
+async fn responses_that_are_not_acknowledged_again_and_again_end_the_connection() {
+    let pair = Pair::new();
+    watchdog(async {
+        let way = Way::to(pair.server.local_addrs()[0]).await;
+        let (client, server) = pair.connect_by(way.address).await;
+        let mut limits = Limits::default();
+        (limits.send, limits.cancelled) = (SOON, 3);
+        way.narrow(600);
+        let service = service_fn(|_: Request<Body>| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&[b'x'; 10_000]))))
+        });
+        tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let mut made = 0;
+        while let Ok((mut send, mut recv)) = client.open_bi().await {
+            made += 1;
+            assert!(made < 20, "they are given up one after the other");
+            if send.write_all(GET_ROOT).await.is_err() || send.finish().is_err() {
+                break;
+            }
+            let _ = recv.received_reset().await;
+        }
+        assert!(made > 3, "{made}");
+        assert_eq!(closed_with(&client).await, code(Code::H3_EXCESSIVE_LOAD));
+    })
+    .await;
+}
+
 /// Zeros without an end; tells when it is dropped.
 struct Endless(Arc<Semaphore>);
 
