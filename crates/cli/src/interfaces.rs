@@ -242,6 +242,9 @@ fn every_usable(have: &[LocalAddress], routes: &Routes, server: SocketAddr) -> V
     if with_route.is_empty() { paths } else { with_route }
 }
 
+/// Why an address of IPv6 is not used towards one of IPv4, and the other way round.
+pub(crate) const OTHER_FAMILY: &str = "of the other family than the server's address";
+
 /// An address of this machine, and whether a client would begin a path there.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
@@ -268,7 +271,7 @@ fn judged(have: Vec<LocalAddress>, routes: &Routes, server: SocketAddr) -> Vec<C
         } else if !local.up {
             Some("the interface is down: connect it, or `ip link set ... up`")
         } else if local.ip.is_ipv4() != server.is_ipv4() {
-            Some("of the other family than the server's address")
+            Some(OTHER_FAMILY)
         } else if local.ip.is_loopback() != server.ip().is_loopback() {
             Some("loopback leads to this machine alone")
         } else if is_link_local(local.ip) != is_link_local(server.ip()) {

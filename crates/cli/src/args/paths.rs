@@ -14,9 +14,9 @@ use crate::client::{PathChange, PathOrder};
                   mendpath paths\n  \
                   mendpath paths --to 2001:db8::1      over IPv6")]
 pub struct PathsArgs {
-    /// Address of the server, for which routes are looked up.
-    #[arg(long, value_name = "IP", default_value = "192.0.2.1")]
-    pub to: IpAddr,
+    /// Address of the server, for which routes are looked up [default: 192.0.2.1, for any of IPv4].
+    #[arg(long, value_name = "IP")]
+    pub to: Option<IpAddr>,
     /// As JSON.
     #[arg(long)]
     pub json: bool,
