@@ -2,8 +2,9 @@
 //! may be drawn.
 
 use std::{
+    ffi::OsStr,
     fmt,
-    io::IsTerminal as _,
+    io::IsTerminal,
     path::Path,
     sync::{
         OnceLock,
@@ -97,6 +98,17 @@ pub fn progress(length: u64, template: &str) -> ProgressBar {
     ProgressBar::new(length).with_style(style.progress_chars("=> "))
 }
 
+/// Whether to write in colour: to a terminal that has some, unless the user wants none (`NO_COLOR`).
+pub(crate) fn in_colour(out: &impl IsTerminal) -> bool {
+    let variable = std::env::var_os;
+    out.is_terminal() && has_colour(variable("TERM").as_deref(), variable("NO_COLOR").as_deref())
+}
+
+/// The same by what the variables say.
+fn has_colour(term: Option<&OsStr>, no_color: Option<&OsStr>) -> bool {
+    term.is_none_or(|term| term != "dumb") && no_color.is_none_or(OsStr::is_empty)
+}
+
 /// Sends logs to stderr: errors, with `-v` what our crates say of events, then more and more.
 /// `RUST_LOG` overrules.
 pub fn init_logs(verbose: u8, format: LogFormat) {
@@ -108,7 +120,7 @@ pub fn init_logs(verbose: u8, format: LogFormat) {
     // A second call (in tests) keeps the first subscriber.
     match format {
         LogFormat::Text => {
-            let builder = builder.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
+            let builder = builder.with_ansi(in_colour(&std::io::stderr())).with_filter_reloading();
             let handle = builder.reload_handle();
             if builder.try_init().is_ok() {
                 let _ = VERBOSITY.set(Box::new(move |verbose| _ = handle.reload(filter(verbose))));
@@ -181,9 +193,19 @@ fn filter(verbose: u8) -> EnvFilter {
 
 #[cfg(test)]
 mod tests {
-    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+    use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;
+
+    /// As in an editor's window, which shows the codes of colours as letters.
+    #[test]
+    fn a_terminal_without_colours_gets_none() {
+        let has = |term: Option<&'static str>, no_color: Option<&'static str>| {
+            has_colour(term.map(OsStr::new), no_color.map(OsStr::new))
+        };
+        assert!(has(Some("xterm"), None) && has(None, None) && has(Some("xterm"), Some("")));
+        assert!(!has(Some("dumb"), None) && !has(Some("xterm"), Some("1")));
+    }
 
     #[test]
     fn a_name_moves_no_cursor() {

@@ -8,9 +8,11 @@ mod machine;
 pub(crate) mod server;
 mod sizes;
 
-use std::{fmt::Display, io::IsTerminal as _};
+use std::fmt::Display;
 
 use serde::Serialize;
+
+use crate::console::in_colour;
 
 /// The `schema` of the JSON.
 const SCHEMA: &str = "mendpath-doctor/1";
@@ -81,10 +83,9 @@ impl Report {
         u8::from(self.problems > 0)
     }
 
-    /// A line for each check, and one for all; in colour on a terminal.
+    /// A line for each check, and one for all; in colour on a terminal that has some.
     pub(crate) fn text(&self) -> String {
-        let out = std::io::stdout();
-        self.lines(out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
+        self.lines(in_colour(&std::io::stdout()))
     }
 
     fn lines(&self, colour: bool) -> String {
