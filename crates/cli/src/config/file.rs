@@ -7,7 +7,7 @@ use plans::{Table, Value, line_of, whole_text};
 
 use super::{
     CONFIGURED,
-    settings::{SECRETS, check, is_list, is_switch, key, options, what_may_stand},
+    settings::{SECRETS, check, is_list, is_number, is_switch, key, options, what_may_stand},
 };
 use crate::failure::{Failure, io_reason};
 
@@ -115,7 +115,7 @@ impl Reader<'_> {
     fn value(&self, key: &str, arg: &Arg, value: &Value) -> Result<OsString, Failure> {
         let judged = match value {
             Value::Boolean(on) if is_switch(arg) => Ok(on.to_string()),
-            Value::Integer(number) if !is_switch(arg) => Ok(number.to_string()),
+            Value::Integer(number) if is_number(arg) || is_count(arg) => Ok(number.to_string()),
             Value::String(text) if !is_switch(arg) && !is_count(arg) => Ok(text.clone()),
             _ => Err("it is of another kind".to_owned()),
         };

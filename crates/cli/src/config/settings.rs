@@ -1,6 +1,7 @@
 //! Values of options by where they stand, and which of them count.
 
 use std::{
+    any::TypeId,
     collections::BTreeMap,
     ffi::{OsStr, OsString},
 };
@@ -130,6 +131,12 @@ pub(super) fn is_list(arg: &Arg) -> bool {
 /// Whether it is on or off.
 pub(super) fn is_switch(arg: &Arg) -> bool {
     arg.get_value_names().is_some_and(|names| names == ["BOOL"])
+}
+
+/// Whether it is a number, and nothing that may look like one.
+pub(super) fn is_number(arg: &Arg) -> bool {
+    let kind = arg.get_value_parser().type_id();
+    kind == TypeId::of::<u8>() || kind == TypeId::of::<u32>() || kind == TypeId::of::<u64>()
 }
 
 fn split(list: &OsStr) -> Vec<OsString> {

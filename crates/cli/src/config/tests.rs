@@ -168,6 +168,10 @@ fn mistakes_are_answered_with_line_key_and_what_may_stand_there() {
             ["`server.dns[2]`: it is \"x\": write an address", "Write a list of ADDR[:PORT]"],
         ),
         (
+            "[server]\nqlog = 5",
+            ["line 2: `server.qlog`: it is 5: it is of another kind", "Write DIR for it: Write a trace"],
+        ),
+        (
             "[server]\nlisten = ['a', 'b']",
             ["line 2: `server.listen`: it is [\"a\", \"b\"]: it is of another kind", "Write ADDR"],
         ),
@@ -189,6 +193,8 @@ fn mistakes_are_answered_with_line_key_and_what_may_stand_there() {
         }
         assert!(!told.contains('\n') && told.contains("mendpath.toml, line "), "{told}");
     }
+    let told = outcome(&["client"], "[client]\npath = ['wlan0', 5]", &[]);
+    assert!(told.contains("line 2: `client.path[2]`: it is 5: it is of another kind"), "{told}");
     let told = outcome(&["server"], "", &[("MENDPATH_MAX_CLIENTS", "many")]);
     assert!(
         told.contains("the variable MENDPATH_MAX_CLIENTS: `many`: ") && told.contains("Clients at a time"),
