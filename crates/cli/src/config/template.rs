@@ -4,7 +4,7 @@ use clap::Arg;
 
 use super::{
     command, find,
-    settings::{SECRETS, is_list, is_switch, key, options, variable},
+    settings::{SECRETS, is_list, is_number, is_switch, key, options, variable},
 };
 
 /// The columns of a comment.
@@ -36,6 +36,7 @@ fn example(arg: &Arg) -> String {
         _ if is_switch(arg) => "true".to_owned(),
         Some(number) if number.parse::<u64>().is_ok() => number,
         Some(text) => format!("\"{text}\""),
+        None if is_number(arg) => name.unwrap_or_default(),
         None => format!("\"{}\"", name.unwrap_or_default()),
     };
     if is_list(arg) { format!("[{value}]") } else { value }

@@ -3,7 +3,7 @@ use std::fs;
 use clap::{Arg, ArgAction};
 
 use super::{
-    settings::{SECRETS, is_list, is_switch, key, options, variable},
+    settings::{SECRETS, is_list, is_number, is_switch, key, options, variable},
     *,
 };
 
@@ -259,7 +259,9 @@ fn the_template_is_right_and_has_everything() {
         let (_dir, path) = file(&text);
         assert_eq!(check(Path::new(&path)).unwrap(), [name]);
         for arg in options(find(&command, name)).filter(|arg| !SECRETS.contains(&key(arg).as_str())) {
-            assert!(text.contains(&format!("\n# {} = ", key(arg))), "{} is missing:\n{text}", key(arg));
+            let entry = text.lines().find_map(|line| line.strip_prefix(&format!("# {} = ", key(arg))));
+            let entry = entry.unwrap_or_else(|| panic!("{} is missing:\n{text}", key(arg)));
+            assert!(!is_number(arg) || !entry.contains('"'), "a number has no quotes: {entry}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
