@@ -157,17 +157,20 @@ fn wants_value(word: &OsStr) -> bool {
     name.is_some_and(|name| !name.is_empty() && !name.contains(&b'='))
 }
 
-/// Reads the whole file, for whichever commands it has tables, and says for which.
+/// Reads the whole file, for whichever commands it has tables, and says for which, and what those need
+/// from elsewhere.
 ///
 /// # Errors
 /// The first mistake.
-pub fn check(path: &Path) -> Result<Vec<&'static str>, Failure> {
+pub fn check(path: &Path) -> Result<Vec<String>, Failure> {
     let command = command();
     let text = file::text(path)?;
     let mut found = Vec::new();
     for &name in CONFIGURED {
-        if file::read(path, &text, find(&command, name))?.is_some() {
-            found.push(name);
+        if let Some(table) = file::read(path, &text, find(&command, name))? {
+            let needs = |option| format!(", which needs --{option} as well");
+            let needs = settings::lacking(|key| table.contains_key(key)).into_iter().map(needs);
+            found.push(name.to_owned() + &needs.collect::<String>());
         }
     }
     Ok(found)

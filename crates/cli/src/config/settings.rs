@@ -22,6 +22,10 @@ pub(super) const SECRETS: [&str; 2] = ["invitation", "proxy-auth"];
 /// that runs or ran.
 const ORDERS: [&str; 4] = ["config", "drain", "remove-kill-switch", "socket"];
 
+/// Options of which one is of no use without the other. Clap cannot be told, as the file may have one of
+/// them and the command line the other.
+const PAIRS: [[&str; 2]; 1] = [["cert", "key"]];
+
 /// Values by the id of the option.
 #[derive(Debug, Default)]
 pub(super) struct Settings(BTreeMap<String, Vec<OsString>>);
@@ -100,6 +104,12 @@ impl Settings {
             command.mut_subcommand(name, |of_command| of_command.mut_arg(id, with_default))
         })
     }
+}
+
+/// What a table with these keys cannot do without, and does not have.
+pub(super) fn lacking(has: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let both_ways = PAIRS.iter().flat_map(|[one, other]| [(one, other), (other, one)]);
+    both_ways.filter(|(one, other)| has(one) && !has(other)).map(|(_, other)| *other).collect()
 }
 
 /// The options that can be configured.

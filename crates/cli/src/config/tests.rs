@@ -266,3 +266,18 @@ fn the_template_is_right_and_has_everything() {
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
 }
+
+/// The command line may have the other one.
+#[cfg(feature = "serve")]
+#[test]
+fn of_a_pair_the_one_that_is_missing_is_named() {
+    for (keys, told) in [
+        ("cert = 'a'", "serve, which needs --key as well"),
+        ("key = 'b'", "serve, which needs --cert as well"),
+        ("cert = 'a'\nkey = 'b'", "serve"),
+        ("", "serve"),
+    ] {
+        let (_dir, path) = file(&format!("[serve]\nroot = 'www'\n{keys}"));
+        assert_eq!(check(Path::new(&path)).unwrap(), [told], "{keys}");
+    }
+}
