@@ -50,7 +50,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: Option<u8>,
     /// How HTTP/3 mends what is lost: none, proactive, fuso, slp, auto. Browsers know no repair
-    /// symbols, so copies do it.
+    /// symbols, so copies do it. For clients of the library also cofuso, ctcp, streaming (with browsers
+    /// cofuso is as fuso, and ctcp as none).
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of HTTP/3: auto, cubic, newreno, ctcp, ctcp-printed, lia,
