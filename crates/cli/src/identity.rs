@@ -148,7 +148,7 @@ fn make_private_dir(dir: &Path) -> Result<(), Failure> {
         Failure::new(
             format!("cannot make the state directory {}", dir.display()),
             directory_reason(dir, &error),
-            "Name a directory of your own with --state DIR",
+            advice(&error, "Name a directory of your own with --state DIR"),
         )
     };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
@@ -159,6 +159,16 @@ fn make_private_dir(dir: &Path) -> Result<(), Failure> {
         return Err(open_to_others(dir, mode, "chmod 700"));
     }
     Ok(())
+}
+
+/// What to do: `otherwise`, unless there is no room, where it does not matter whose a directory is.
+fn advice(error: &io::Error, otherwise: &'static str) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "Make room on the disk, or name a directory on another with --state DIR"
+        }
+        _ => otherwise,
+    }
 }
 
 fn open_to_others(path: &Path, mode: u32, cure: &str) -> Failure {
@@ -175,7 +185,7 @@ fn stored_or_new(path: &Path, make: impl FnOnce() -> String) -> Result<String, F
         Failure::new(
             format!("cannot read or write {}", path.display()),
             io_reason(&error),
-            "Check who owns the directory, or name another with --state DIR",
+            advice(&error, "Check who owns the directory, or name another with --state DIR"),
         )
     };
     match read_private(path) {
@@ -251,6 +261,8 @@ pub(crate) fn hand_over(file: &fs::File, path: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
     use crate::token::Service;
 
@@ -324,6 +336,14 @@ mod tests {
             assert_eq!(next, "Name a directory of your own with --state DIR");
         }
         assert_eq!(fs::read(&file).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn who_has_no_room_is_told_to_make_some() {
+        for full in [Errno::NOSPC, Errno::DQUOT] {
+            assert!(advice(&full.into(), "Look").starts_with("Make room on the disk"), "{full}");
+        }
+        assert_eq!(advice(&Errno::ACCESS.into(), "Look"), "Look");
     }
 
     #[test]
