@@ -21,9 +21,14 @@ use crate::{
 
 pub(super) fn run(args: ViewArgs) -> Result<(), Failure> {
     let is_stdin = args.file == Path::new("-");
+    let is_named = args.output.is_some();
     let output = args
         .output
         .unwrap_or_else(|| if is_stdin { PathBuf::from("-") } else { args.file.with_extension("html") });
+    if !is_stdin && !is_named && output == args.file {
+        // As a rule a page, and nobody has asked to write there: what is wrong is that it is no trace.
+        check_trace(&args.file)?;
+    }
     check_output(&args.file, is_stdin, &output)?;
     let is_new = !output.exists();
     check_writable(&output)?;
@@ -42,6 +47,14 @@ pub(super) fn run(args: ViewArgs) -> Result<(), Failure> {
         mention(format_args!("wrote {}", output.display()));
     }
     Ok(())
+}
+
+/// Whether it is a trace; one that begins as such is not read here.
+fn check_trace(file: &Path) -> Result<(), Failure> {
+    if starts_as_trace(file) {
+        return Ok(());
+    }
+    open(file, false).and_then(read_qlog).map(drop).map_err(|error| unread(file, &error))
 }
 
 /// A trace is made once: no page takes the place of this one or of another, under whatever name.

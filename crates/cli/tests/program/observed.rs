@@ -322,6 +322,11 @@ fn view(trace: &Path, id: &str) {
     assert!(!fine && told.contains("it is no trace of ours: its beginning is no JSON"), "{told}");
     let (fine, _, told) = run(&[file, "-o", file]);
     assert!(!fine && told.contains("it is the trace to be read"), "{told}");
+    let page = trace.with_extension("html");
+    let before = fs::read(&page).unwrap();
+    let (fine, _, told) = run(&[page.to_str().unwrap()]);
+    assert!(!fine && told.contains("cannot read ") && told.contains("it is no trace of ours"), "{told}");
+    assert_eq!(fs::read(&page).unwrap(), before);
 }
 
 /// As where the disk is full that the log is on.
