@@ -33,6 +33,8 @@ pub struct Hub {
     arrived: Arc<Budget>,
     large: Arc<Budget>,
     dropped: Arc<AtomicU64>,
+    /// Datagrams of its tunnel that came, and times that some were sent.
+    tunnelled: AtomicU64,
 }
 
 /// Where datagrams go. Routes are numbered, so that the end of one does not remove another that has
@@ -73,7 +75,8 @@ impl Hub {
     /// A hub for `connection`; [`run`](Self::run) must run as well.
     pub fn new(connection: Connection) -> Self {
         let (arrived, large) = (Budget::new(CONNECTION_BYTES), Budget::new(CONNECTION_BYTES));
-        Self { connection, routes: Mutex::default(), arrived, large, dropped: Arc::default() }
+        let (routes, tunnelled) = (Mutex::default(), AtomicU64::new(0));
+        Self { connection, routes, arrived, large, dropped: Arc::default(), tunnelled }
     }
 
     /// Packets of associations that were dropped because too many, or too many bytes, were waiting here or
@@ -86,6 +89,18 @@ impl Hub {
     /// Bytes that wait here: for this end to take them, and to be written to streams.
     pub fn held(&self) -> (usize, usize) {
         (self.arrived.held(), self.large.held())
+    }
+
+    /// A number that has changed whenever packets went through the connection's tunnel, in either direction;
+    /// `None` while there is no tunnel.
+    pub(crate) fn tunnelled(&self) -> Option<u64> {
+        self.routes().has_tunnel().then(|| self.tunnelled.load(Relaxed))
+    }
+
+    /// Some are sent.
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    pub(super) fn sends_tunnelled(&self) {
+        self.tunnelled.fetch_add(1, Relaxed);
     }
 
     fn routes(&self) -> MutexGuard<'_, Routes> {
@@ -105,7 +120,7 @@ impl Hub {
     pub(super) fn register_tunnel(&self, id: u32) -> Option<Registered<Bytes>> {
         let (inlet, outlet) = super::queue::wide_queue(&self.arrived, &Arc::default());
         let mut routes = self.routes();
-        if routes.by_id.values().any(|(_, way)| matches!(way, Way::Tunnel(_))) {
+        if routes.has_tunnel() {
             return None;
         }
         let number = routes.add(id, Way::Tunnel(inlet.clone()))?;
@@ -158,7 +173,7 @@ impl Hub {
         let mut datagrams = Vec::new();
         while self.connection.read_datagrams(&mut datagrams, ROUND).await.is_ok() {
             let routes = self.routes();
-            datagrams.drain(..).for_each(|datagram| routes.hand_out(&datagram));
+            datagrams.drain(..).for_each(|datagram| routes.hand_out(&datagram, &self.tunnelled));
         }
         // Associations end with the connection.
         self.routes().by_id.clear();
@@ -166,14 +181,21 @@ impl Hub {
 }
 
 impl Routes {
-    fn hand_out(&self, datagram: &Bytes) {
+    fn has_tunnel(&self) -> bool {
+        self.by_id.values().any(|(_, way)| matches!(way, Way::Tunnel(_)))
+    }
+
+    fn hand_out(&self, datagram: &Bytes, tunnelled: &AtomicU64) {
         let Some(id) = datagram.first_chunk().map(|id| u32::from_be_bytes(*id)) else { return };
         match self.by_id.get(&id) {
             Some((_, Way::Association(arrivals))) => match Packet::decode(&datagram[ID..]) {
                 Ok(packet) => arrivals.offer(packet, datagram.len()),
                 Err(_) => trace!("dropped a malformed datagram"),
             },
-            Some((_, Way::Tunnel(arrivals))) => arrivals.offer(datagram.slice(ID..), datagram.len()),
+            Some((_, Way::Tunnel(arrivals))) => {
+                tunnelled.fetch_add(1, Relaxed);
+                arrivals.offer(datagram.slice(ID..), datagram.len());
+            }
             None => {}
         }
     }

@@ -94,6 +94,7 @@ impl PacketTunnel {
     /// connection has no room; what is too large for a datagram goes on the stream. Returns how many
     /// those were.
     pub(crate) fn send(&self, datagrams: &mut VecDeque<Bytes>, via: Via) -> u64 {
+        self.0.route.hub.sends_tunnelled();
         let mut large = 0;
         loop {
             match self.connection().send_datagrams(datagrams, via.options()) {

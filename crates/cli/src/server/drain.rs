@@ -87,18 +87,12 @@ impl Drainer {
         };
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut idle_since = None;
+        let mut quiet = Quiet::default();
         loop {
             let now = look.tick().await;
             let running = self.running();
             let until = self.drain.0.borrow().unwrap_or(began);
-            let idle = match running.streams {
-                0 => now - *idle_since.get_or_insert(now),
-                _ => {
-                    idle_since = None;
-                    Duration::ZERO
-                }
-            };
+            let idle = quiet.lasts(now, running.streams, self.tally.tunnelled());
             if running.clients == 0 || idle >= MOVING || now >= until {
                 return running;
             }
@@ -106,10 +100,40 @@ impl Drainer {
     }
 }
 
+/// Since when nothing has run.
+#[derive(Debug, Default)]
+struct Quiet {
+    since: Option<Instant>,
+    tunnelled: u64,
+}
+
+impl Quiet {
+    /// For how long nothing has run: there are that many connections and associations, and clients' tunnels
+    /// of packets, of whose connections nothing is known, have come to that number.
+    fn lasts(&mut self, now: Instant, streams: usize, tunnelled: u64) -> Duration {
+        let passed = std::mem::replace(&mut self.tunnelled, tunnelled) != tunnelled;
+        if streams > 0 || passed {
+            self.since = None;
+        }
+        if streams > 0 { Duration::ZERO } else { now - *self.since.get_or_insert(now) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::status::Live;
+
+    #[test]
+    fn nothing_runs_where_nothing_is_open_and_no_packet_passes() {
+        let (began, mut quiet) = (Instant::now(), Quiet::default());
+        let mut lasts = |second, streams, tunnelled| {
+            quiet.lasts(began + Duration::from_secs(second), streams, tunnelled).as_secs()
+        };
+        assert_eq!([lasts(0, 1, 0), lasts(1, 0, 0), lasts(3, 0, 0)], [0, 0, 2]);
+        assert_eq!([lasts(4, 0, 7), lasts(5, 0, 7)], [0, 1], "packets have passed");
+        assert_eq!([lasts(6, 1, 7), lasts(7, 0, 7), lasts(8, 0, 7)], [0, 0, 1], "something was open");
+    }
 
     fn drainer() -> Drainer {
         Drainer::new(Drain::new(), Tally::new(Arc::new(Live::new(true))))

@@ -138,9 +138,13 @@ impl Tally {
     /// What would be cut off if the server ended now.
     pub(super) fn running(&self) -> Running {
         let books = self.books();
-        // Each has a control stream besides.
-        let open = |client: &Client| client.connection.stream_stats().open.saturating_sub(1);
-        Running { clients: books.open.len(), streams: books.open.values().map(open).sum() }
+        Running { clients: books.open.len(), streams: books.open.values().map(Client::streams).sum() }
+    }
+
+    /// A number that has changed whenever packets went through clients' tunnels: nobody sees which of their
+    /// connections are open.
+    pub(super) fn tunnelled(&self) -> u64 {
+        self.books().open.values().filter_map(Client::tunnelled).sum()
     }
 
     /// Looks at all clients, closely at `clients` of them. What it costs for each of the others is
@@ -200,6 +204,16 @@ fn account(name: &str) -> AccountRow {
 }
 
 impl Client {
+    /// Its connections and associations. It has a control stream besides, and its tunnel has another.
+    fn streams(&self) -> usize {
+        let besides = 1 + usize::from(self.tunnelled().is_some());
+        self.connection.stream_stats().open.saturating_sub(besides)
+    }
+
+    fn tunnelled(&self) -> Option<u64> {
+        self.hub.as_ref()?.tunnelled()
+    }
+
     fn add_to(&self, sum: &mut Sum) {
         sum.clients += 1;
         sum.counters += (&self.connection.stats()).into();
@@ -250,5 +264,43 @@ impl Drop for Entry {
             ended.bytes_sent += stats.bytes_sent;
             ended.bytes_received += stats.bytes_received;
         }
+    }
+}
+
+#[cfg(all(test, feature = "tunnel", target_os = "linux"))]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{
+        association::{PacketTunnel, tests::connected},
+        protocol::write_frame,
+    };
+
+    /// It is open for as long as its client is there: a server with one would drain for the whole of its time.
+    #[tokio::test]
+    async fn a_tunnel_of_packets_is_no_connection_and_what_goes_through_is_seen() {
+        let (client, mut control, server) = connected().await;
+        let mut asked = client.open_bi().await.unwrap();
+        for send in [&mut control.0, &mut asked.0] {
+            write_frame(send, b"x").await.unwrap();
+        }
+        let _accepted = [server.accept_bi().await.unwrap(), server.accept_bi().await.unwrap()];
+        let (tally, hub) = (Tally::new(Arc::new(Live::new(true))), Arc::new(Hub::new(server.clone())));
+        let _entry = tally.enter(&server, Some(hub.clone()), &Arc::from("owner"));
+        assert_eq!(tally.running(), Running { clients: 1, streams: 1 });
+        let tunnel = PacketTunnel::reserve(&hub, 1).expect("there is none");
+        assert_eq!((tally.running(), tally.tunnelled()), (Running { clients: 1, streams: 0 }, 0));
+        let handing_out = tokio::spawn(async move { hub.run().await });
+        client.send_datagram(Bytes::from_static(&[0, 0, 0, 1, 7])).unwrap();
+        let comes = async {
+            while tally.tunnelled() == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), comes).await.expect("it is seen");
+        drop(tunnel);
+        assert_eq!(tally.running().streams, 1, "what is open without a tunnel is a connection");
+        handing_out.abort();
     }
 }
