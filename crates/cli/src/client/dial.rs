@@ -4,7 +4,10 @@
 use std::{
     net::SocketAddr,
     pin::pin,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -123,9 +126,10 @@ pub struct Dialled {
 /// Why not, and whether trying again may help.
 pub async fn dial(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     let mut dialling = pin!(tokio::time::timeout(options.timeout, dial_without_limit(options)));
+    let refused = AtomicBool::new(false);
     let explained = async {
         pause(options.timeout / 5).await;
-        narrow::explanation(options).await
+        narrow::explanation(options, &refused).await
     };
     let dialled = tokio::select! {
         biased;
@@ -135,7 +139,7 @@ pub async fn dial(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
             None => dialling.await,
         }
     };
-    dialled.unwrap_or_else(|_| Err(none_answers(&options.invitation)))
+    dialled.unwrap_or_else(|_| Err(none_answers(&options.invitation, refused.load(Relaxed))))
 }
 
 /// A server whose door is crowded is asked again some times: that passes within round trips, unless
@@ -152,9 +156,16 @@ async fn dial_without_limit(options: &DialOptions) -> Result<Dialled, (Failure, 
     dial_once(options).await
 }
 
-fn none_answers(invitation: &Invitation) -> (Failure, Retry) {
+/// What to say once the time is over; `refused` if the only server's host has said that nothing listens.
+fn none_answers(invitation: &Invitation, refused: bool) -> (Failure, Retry) {
     if invitation.also.is_empty() {
-        return explain(&ConnectionError::TimedOut, &invitation.server);
+        let (failure, retry) = explain(&ConnectionError::TimedOut, &invitation.server);
+        if !refused {
+            return (failure, retry);
+        }
+        let (tried, wrong, _) = failure.parts();
+        let wrong = format!("{wrong}, and its host says that nothing listens on that port");
+        return (Failure::new(tried, wrong, "Check the port, and that it runs there"), retry);
     }
     let hosts: Vec<_> = invitation.hosts().map(ToString::to_string).collect();
     let failure = Failure::new(
@@ -429,8 +440,10 @@ fn named(local: &LocalAddress) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mendpath::KeyPin;
+
     use super::*;
-    use crate::{probe, target::Host};
+    use crate::{probe, target::Host, token::TokenSecret};
 
     fn server(state: &std::path::Path) -> crate::server::ProxyServer {
         crate::server::ProxyServer::bind(&crate::server::ServerOptions {
@@ -490,6 +503,20 @@ mod tests {
         assert_eq!(dialled.map(drop).map_err(|(failure, _)| failure), Ok(()));
         relaying.abort();
         serving.abort();
+    }
+
+    #[test]
+    fn a_host_that_is_there_is_told_from_one_that_says_nothing() {
+        let token = TokenSecret::from_bytes([5; 32]).invitation_token(Service::Proxy);
+        let (server, pin) = ("192.0.2.1:4434".parse().unwrap(), KeyPin::of_spki(b"key"));
+        let mut invitation = Invitation { token, server, also: Vec::new(), pin };
+        let told = |invitation: &Invitation, refused| none_answers(invitation, refused).0.to_string();
+        let words =
+            "192.0.2.1:4434: it does not answer, and its host says that nothing listens on that port.";
+        assert!(told(&invitation, true).contains(words), "{}", told(&invitation, true));
+        assert!(told(&invitation, false).contains("it does not answer. Check that it runs there"));
+        invitation.also.push("192.0.2.2:4433".parse().unwrap());
+        assert!(told(&invitation, true).contains("none of them answers"), "it may be about one of them");
     }
 
     /// As where a name's first address belongs to a machine that is gone.
