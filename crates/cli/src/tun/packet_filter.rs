@@ -36,7 +36,7 @@ pub(crate) struct Table {
 /// What the table is to be.
 struct Set {
     rules: String,
-    /// As `nft` lists it.
+    /// As `nft` lists it, once that is known.
     listed: Option<String>,
 }
 
@@ -49,8 +49,10 @@ impl Table {
     pub(crate) fn set(name: &'static str, chains: &str) -> Result<Self, String> {
         let rules = format!("{}table inet {name} {{\n{chains}}}\n", removal(name));
         nft(&rules)?;
-        let set = Set { rules, listed: list(name) };
-        Ok(Self { name, set: Arc::new(Mutex::new(Some(set))) })
+        let mut set = Some(Set { rules, listed: None });
+        // How it is listed is seen by setting it once more, lest something changes it meanwhile.
+        put_back(&mut set, || list(name), nft)?;
+        Ok(Self { name, set: Arc::new(Mutex::new(set)) })
     }
 
     /// One that a killed process left behind.
@@ -117,7 +119,7 @@ async fn keep(name: &'static str, set: Arc<Mutex<Option<Set>>>) -> Infallible {
     loop {
         let set = set.clone();
         // Done by a program.
-        let done = tokio::task::spawn_blocking(move || put_back(name, &mut lock(&set))).await;
+        let done = tokio::task::spawn_blocking(move || put_back(&mut lock(&set), || list(name), nft)).await;
         match done.unwrap_or(Ok(false)) {
             Ok(true) => {
                 say(format_args!(
@@ -143,13 +145,24 @@ async fn keep(name: &'static str, set: Arc<Mutex<Option<Set>>>) -> Infallible {
 }
 
 /// Whether it had to be.
-fn put_back(name: &str, set: &mut Option<Set>) -> Result<bool, String> {
+fn put_back(
+    set: &mut Option<Set>,
+    list: impl Fn() -> Option<String>,
+    apply: impl Fn(&str) -> Result<(), String>,
+) -> Result<bool, String> {
     let Some(set) = set else { return Ok(false) };
-    if list(name) == set.listed {
+    if set.listed.is_some() && list() == set.listed {
         return Ok(false);
     }
-    nft(&set.rules)?;
-    set.listed = list(name);
+    apply(&set.rules)?;
+    let listed = list();
+    // Another version of `nft` lists it otherwise, each time. What something has changed meanwhile is not ours.
+    if listed != set.listed {
+        apply(&set.rules)?;
+        if list() == listed {
+            set.listed = listed;
+        }
+    }
     Ok(true)
 }
 
@@ -206,6 +219,8 @@ fn nft(rules: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     #[test]
@@ -216,5 +231,31 @@ mod tests {
         std::fs::write(folder.path().join("nft"), "").unwrap();
         assert_eq!(found(path), "nft");
         assert_eq!(found(None), "/usr/sbin/nft");
+    }
+
+    /// Puts back what is listed like this, one after the other, and says what is taken for right then.
+    fn taken_for_right<const N: usize>(listed: [&str; N]) -> Option<String> {
+        let mut set = Some(Set { rules: "ours".to_owned(), listed: Some("as set".to_owned()) });
+        let listed = RefCell::new(listed.into_iter());
+        let list = || listed.borrow_mut().next().map(str::to_owned);
+        let applied = |rules: &str| {
+            assert_eq!(rules, "ours");
+            Ok(())
+        };
+        assert_eq!(put_back(&mut set, list, applied), Ok(true));
+        assert_eq!(listed.borrow_mut().next(), None, "looked at as often as that");
+        set.unwrap().listed
+    }
+
+    /// Else a kill switch would stay open for good.
+    #[test]
+    fn what_is_changed_again_while_it_is_put_back_is_not_taken_for_right() {
+        assert_eq!(taken_for_right(["changed", "as set"]).as_deref(), Some("as set"));
+        assert_eq!(taken_for_right(["changed", "changed again", "as set"]).as_deref(), Some("as set"));
+        assert_eq!(taken_for_right(["changed", "again", "and again"]).as_deref(), Some("as set"));
+        assert_eq!(
+            taken_for_right(["in other words", "in other words", "in other words"]).as_deref(),
+            Some("in other words")
+        );
     }
 }
