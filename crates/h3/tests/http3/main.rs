@@ -10,3 +10,4 @@ mod hostile;
 mod plain;
 mod requests;
 mod service;
+mod unread;
