@@ -20,6 +20,7 @@ pub(crate) fn is_abandoned(tcp: &TcpStream) -> bool {
 
 /// How many bytes the other end of `tcp`, wherever it is, has not acknowledged of what was said to it, of which
 /// the end is one. `None` where the system does not tell.
+#[cfg(feature = "serve")]
 pub(crate) fn unacknowledged(tcp: &TcpStream) -> Option<u32> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     return linux::unacknowledged(tcp).ok().flatten();
@@ -51,6 +52,7 @@ mod linux {
         Ok(ask(tcp.peer_addr()?, tcp.local_addr()?)?.is_some_and(|socket| is_orphan(&socket)))
     }
 
+    #[cfg(feature = "serve")]
     pub(super) fn unacknowledged(tcp: &TcpStream) -> io::Result<Option<u32>> {
         Ok(ask(tcp.local_addr()?, tcp.peer_addr()?)?.map(|socket| socket.header.send_queue))
     }
@@ -136,6 +138,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "serve")]
     #[tokio::test]
     async fn what_nobody_takes_is_not_acknowledged() {
         let socket = TcpSocket::new_v4().unwrap();
