@@ -255,12 +255,14 @@ mod tests {
     fn what_a_dead_run_has_just_started_is_ended() {
         let own = std::process::id();
         let base = std::env::temp_dir().join(format!("lab-sweep-written-{own}"));
-        let dead = format!("{own}-{}-0", start_time(own).unwrap() + 1);
+        // Another number than that of the dead run above: its sweep, beside this test, would end these.
+        let dead = format!("{own}-{}-1", start_time(own).unwrap() + 1);
         fs::create_dir_all(base.join(&dead)).unwrap();
         let start = |run: &str| {
             let child = Command::new("sleep").arg("1000").env(VARIABLE, run).spawn().unwrap();
             // The kernel lets a parent go on before the program's environment is in its place.
             while !has_variable(Pid::from_raw(child.id() as i32), &format!("{VARIABLE}={run}")) {
+                assert!(!has_ended(child.id()), "somebody ended it");
                 std::thread::yield_now();
             }
             child
