@@ -3,12 +3,12 @@
 use std::{convert::Infallible, future::pending, sync::Arc};
 
 use bytes::{Buf as _, Bytes};
-use h3::error::{Code, StreamError};
+use h3::error::{Code, ConnectionError, StreamError};
 use http::{Request, Response};
 use http_body_util::Full;
 use mendpath::Connection;
 use mendpath_h3::{Body, Limits, Server};
-use tokio::{sync::Semaphore, time::interval};
+use tokio::{sync::Semaphore, task::JoinHandle, time::interval};
 use tower::service_fn;
 
 use crate::{
@@ -76,23 +76,32 @@ async fn a_response_that_is_read_slowly_is_not_given_up() {
     .await;
 }
 
+/// A client to which the way has become too narrow for all but the smallest packets, and what serves it 10 kB for
+/// each request.
+async fn where_nothing_comes_back(
+    pair: &Pair,
+    limits: Limits,
+) -> (Way, Connection, JoinHandle<Result<(), ConnectionError>>) {
+    let way = Way::to(pair.server.local_addrs()[0]).await;
+    let (client, server) = pair.connect_by(way.address).await;
+    way.narrow(600);
+    let service = service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&[b'x'; 10_000]))))
+    });
+    let serving = tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+    (way, client, serving)
+}
+
 /// All of it is handed to the transport, and the client does not seem to get it, but is there.
 #[tokio::test]
 async fn a_short_response_that_is_not_acknowledged_is_given_up() {
     let pair = Pair::new();
     watchdog(async {
-        let way = Way::to(pair.server.local_addrs()[0]).await;
-        let (client, server) = pair.connect_by(way.address).await;
         let mut limits = Limits::default();
         limits.send = SOON;
         // Long enough for the request to come.
         limits.idle = SOON * 8;
-        way.narrow(600);
-        let service = service_fn(|_: Request<Body>| async {
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&[b'x'; 10_000]))))
-        });
-        let serving =
-            tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let (_way, client, serving) = where_nothing_comes_back(&pair, limits).await;
         let (mut send, mut recv) = client.open_bi().await.unwrap();
         send.write_all(GET_ROOT).await.unwrap();
         send.finish().unwrap();
@@ -109,15 +118,9 @@ async fn a_short_response_that_is_not_acknowledged_is_given_up() {
 async fn responses_that_are_not_acknowledged_again_and_again_end_the_connection() {
     let pair = Pair::new();
     watchdog(async {
-        let way = Way::to(pair.server.local_addrs()[0]).await;
-        let (client, server) = pair.connect_by(way.address).await;
         let mut limits = Limits::default();
         (limits.send, limits.cancelled) = (SOON, 3);
-        way.narrow(600);
-        let service = service_fn(|_: Request<Body>| async {
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&[b'x'; 10_000]))))
-        });
-        tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let (_way, client, _serving) = where_nothing_comes_back(&pair, limits).await;
         let mut made = 0;
         while let Ok((mut send, mut recv)) = client.open_bi().await {
             made += 1;

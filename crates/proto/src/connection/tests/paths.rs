@@ -2,23 +2,28 @@
 
 use super::*;
 
-/// What a path carries is lent to one connection at a time: with a path that closed while it was busy it
-/// was gone.
-#[test]
-fn what_was_learnt_of_a_path_is_kept_when_that_is_closed() {
+/// A connection that has sent two packets over path 1, of which its peer has acknowledged this one; where that path
+/// runs, and when that came.
+fn with_one_of_two_acknowledged(number: u64) -> (Connection, NetworkPath, Instant) {
     let (mut client, _) = connected_client();
     client.handshake.confirm_for_test();
     let local = std::net::SocketAddr::from(([127, 0, 0, 3], 1));
     let network = NetworkPath { local, ..client.paths[&PathId::ZERO].network() };
     let mut path = Path::new(PathId(1), network, &client.config, Instant::ORIGIN);
     path.open();
-    for number in 0..2 {
-        send_data(&mut path, number);
-    }
+    (0..2).for_each(|sent| send_data(&mut path, sent));
     client.paths.insert(PathId(1), path);
     let (later, mut ack) = (Instant::ORIGIN + Duration::from_millis(20), Vec::new());
-    crate::wire::encode_ack(Some(PathId(1)), 0, None, core::iter::once(0..=0), 100, &mut ack);
+    crate::wire::encode_ack(Some(PathId(1)), 0, None, core::iter::once(number..=number), 100, &mut ack);
     receive_at(&mut client, later, &ack).unwrap();
+    (client, network, later)
+}
+
+/// What a path carries is lent to one connection at a time: with a path that closed while it was busy it
+/// was gone.
+#[test]
+fn what_was_learnt_of_a_path_is_kept_when_that_is_closed() {
+    let (mut client, network, later) = with_one_of_two_acknowledged(0);
     let known = |client: &Connection| client.config.path_store.recall(&network).rtt;
     assert_eq!(known(&client), None, "something is under way");
     client.close_path(later, PathId(1), 0u8.into()).unwrap();
@@ -29,19 +34,7 @@ fn what_was_learnt_of_a_path_is_kept_when_that_is_closed() {
 /// other connection, not even by the close that followed.
 #[test]
 fn what_was_learnt_of_a_path_is_kept_when_the_last_packet_is_lost() {
-    let (mut client, _) = connected_client();
-    client.handshake.confirm_for_test();
-    let local = std::net::SocketAddr::from(([127, 0, 0, 3], 1));
-    let network = NetworkPath { local, ..client.paths[&PathId::ZERO].network() };
-    let mut path = Path::new(PathId(1), network, &client.config, Instant::ORIGIN);
-    path.open();
-    for number in 0..2 {
-        send_data(&mut path, number);
-    }
-    client.paths.insert(PathId(1), path);
-    let (later, mut ack) = (Instant::ORIGIN + Duration::from_millis(20), Vec::new());
-    crate::wire::encode_ack(Some(PathId(1)), 0, None, core::iter::once(1..=1), 100, &mut ack);
-    receive_at(&mut client, later, &ack).unwrap();
+    let (mut client, network, later) = with_one_of_two_acknowledged(1);
     let known = |client: &Connection| client.config.path_store.recall(&network).rtt;
     assert_eq!((client.paths[&PathId(1)].in_flight(), known(&client)), (1_200, None));
     client.on_loss_timeout(later + Duration::from_secs(1), Level::OneRtt, PathId(1));
