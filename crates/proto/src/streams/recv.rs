@@ -13,6 +13,8 @@ const RAMP: u64 = 1 << 20;
 /// a sender that means to fill our memory. In slow start over a lossy path, what was read is two to
 /// three doublings behind what has come.
 pub(super) const MOST_AHEAD: u64 = 8;
+/// So many times what was read is the most that is promised because of how it grows behind holes.
+const MOST_EAGER: u64 = 3 * (MOST_AHEAD + 1);
 
 /// A reset that the peer has decided on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,10 +87,11 @@ impl RecvHalf {
         self.wants_more() && self.window.remaining() < half && self.taken().saturating_sub(before) >= half
     }
 
-    /// The window that would not have held the sender back lately, if enough has come to tell:
-    /// twice what comes in a round trip, so that the rate may double in the next one and a lost
-    /// packet may take one more, and what waits behind holes. Where it grows it has doubled once
-    /// more until the sender hears of it. Where the window itself was in the way, a multiple of it.
+    /// The window that would not have held the sender back lately, if enough has come to tell: twice what comes in a
+    /// round trip, so that the rate may double in the next one and a lost packet may take one more, and what waits
+    /// behind holes. Where it grows it has doubled once more until the sender hears of it, and behind a hole twice, as
+    /// far as the reader has earned it: nothing is read, and so nothing said, for a round trip. Where the window itself
+    /// was in the way, a multiple of it.
     pub(super) fn demand(&mut self, now: Instant, rtt: Duration) -> Option<u64> {
         let taken = self.taken();
         let (since, before) = *self.measured.get_or_insert((now, taken));
@@ -106,8 +109,14 @@ impl RecvHalf {
         let per_rtt = u64::try_from(per_rtt).unwrap_or(u64::MAX);
         let growth = per_rtt.saturating_sub(core::mem::replace(&mut self.per_round_trip, per_rtt));
         let steady = per_rtt.saturating_mul(2);
+        let (consumed, held) = (self.window.consumed(), taken - self.window.consumed());
         let growing = growth.saturating_mul(4).min(steady);
-        Some(steady.saturating_add(growing).saturating_add(taken - self.window.consumed()))
+        let window = steady.saturating_add(growing).saturating_add(held);
+        if held == 0 {
+            return Some(window);
+        }
+        let eager = window.saturating_add(growing);
+        Some(eager.min(consumed.saturating_mul(MOST_EAGER)).max(window))
     }
 
     /// What is promised to the sender beyond `initial`, or still held of it.

@@ -128,6 +128,20 @@ fn what_waits_for_a_hole_widens_the_window_as_far_as_the_reader_has_earned() {
     assert!(held <= 4 * (MOST_AHEAD + 1) * read && held < 64 * MIB, "{held} after {read}");
 }
 
+/// In slow start, two round trips before the next update is heard.
+#[test]
+fn behind_a_hole_there_is_room_for_what_doubles_twice() {
+    let mut sender = Holed::new(0);
+    for doubled in 0..5 {
+        assert_eq!(sender.round(60_000 << doubled), 60_000 << doubled);
+        sender.read();
+    }
+    sender.next += 1_000;
+    assert_eq!(sender.round(60_000 << 5), 60_000 << 5);
+    let room = sender.window() - (sender.next - sender.server.recv[&sender.id].window.consumed());
+    assert!(room >= (60_000 << 6) + (60_000 << 7), "{room}");
+}
+
 #[test]
 fn what_is_left_unread_widens_nothing_nor_does_a_hole_before_all() {
     for from in [0, 1] {
