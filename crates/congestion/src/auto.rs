@@ -284,6 +284,10 @@ impl Auto {
             self.resume_slow_start();
             return;
         }
+        if self.fills(queue) {
+            // What is given up now will not be seen by the round trips to come, which is no sign that it was jitter.
+            self.rounds.confirm();
+        }
         self.cubic.reduce(now, sent_at, beta.max(BETA));
     }
 

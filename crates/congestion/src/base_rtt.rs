@@ -1,8 +1,8 @@
 //! RTT_min, and how it stays true: the paper's is a minimum for ever.
 //!
 //! - A sample below it is it.
-//! - A second after the first sample, and then every [`LIFETIME`], the window is halved until a
-//!   round trip of packets sent after that is through. Without that, who comes to a full queue
+//! - A second after the first sample ([`YOUTH`]; later on long routes), and then every [`LIFETIME`], the window is
+//!   halved until a round trip of packets sent after that is through. Without that, who comes to a full queue
 //!   would hold the queue for the route, keep it full, and be confirmed by it.
 //! - If for [`LIFETIME`] no sample came near RTT_min, the smallest one of that round trip replaces
 //!   it: the route has changed. Or it is what earlier connections with the same address have seen,
@@ -22,6 +22,9 @@ use crate::Ack;
 const LIFETIME: Duration = Duration::from_secs(10);
 /// The time before the first probe.
 const YOUTH: Duration = Duration::from_secs(1);
+/// The same in round trips, if that is longer: on long routes slow start alone takes more than a second, and a probe
+/// costs what one round trip carries.
+const YOUNG_ROUNDS: u64 = 20;
 /// The time between two probes in round trips, if that is longer: so they cost half a per cent at
 /// most.
 const ROUNDS_BETWEEN: u64 = 200;
@@ -120,7 +123,7 @@ impl BaseRtt {
         let Known { min, .. } = *self.min.get_or_insert(Known { min: sample, own: true });
         let due = *self.due.get_or_insert_with(|| {
             self.seen_at = ack.now;
-            ack.now + YOUTH
+            ack.now + YOUTH.max(min * YOUNG_ROUNDS)
         });
         if sample <= min + min / NEAR {
             self.min = Some(Known { min: min.min(sample), own: true });
@@ -220,6 +223,17 @@ mod tests {
             assert!(now < from + 10 * rtt, "the probe does not end");
         }
         now - from
+    }
+
+    #[test]
+    fn on_a_long_route_the_first_probe_waits_for_twenty_round_trips() {
+        let mut base = BaseRtt::default();
+        for now in (600..12_600).step_by(100) {
+            ack(&mut base, now, 600);
+            assert!(!base.is_probing(), "{now}");
+        }
+        ack(&mut base, 12_600, 600);
+        assert!(base.is_probing());
     }
 
     #[test]
