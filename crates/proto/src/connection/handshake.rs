@@ -478,7 +478,59 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::client, *};
+    use super::{
+        super::{
+            frames::FrameContext,
+            tests::{client, connected_client},
+        },
+        *,
+    };
+    use crate::{
+        NetworkPath, PacketPurpose,
+        path::{Path, sending::NewPacket, sent::SentFrames, source::Source, space::Space},
+    };
+
+    /// A server that abandons path 0, acknowledges nothing else and never says that it is done: the deadline of what
+    /// was in flight of the handshake stayed in the past, at which the client woke without end, and nothing was
+    /// probed for on other paths.
+    #[test]
+    fn a_handshake_whose_path_is_gone_has_no_deadline_and_keeps_no_other_path_waiting() {
+        let (mut client, _) = connected_client();
+        let at = |micros| Instant::ORIGIN + Duration::from_micros(micros);
+        let packet = |number, level| NewPacket {
+            number,
+            level,
+            size: 1_200,
+            purpose: PacketPurpose::Data,
+            ack_eliciting: true,
+            frames: SentFrames::default(),
+            source: Source::Nothing,
+        };
+        let mut space = PacketSpace::default();
+        for number in 0..2 {
+            let of = Space::Handshake(&mut space);
+            client.path_zero().on_packet_sent(at(0), of, packet(number, Level::Handshake));
+        }
+        let keys = initial_keys(&ConnectionId::EMPTY, Side::Client);
+        client.handshake.handshake = Some(Box::new(CryptoSpace { keys, space, probe_due: false }));
+        let local = std::net::SocketAddr::from(([127, 0, 0, 3], 1));
+        let network = NetworkPath { local, ..client.path_zero().network() };
+        let mut path = Path::new(PathId(1), network, &client.config, at(0));
+        path.open();
+        path.trust_address();
+        path.on_packet_sent(at(0), Space::Data, packet(0, Level::OneRtt));
+        client.paths.insert(PathId(1), path);
+        let mut ack = Vec::new();
+        crate::wire::encode_ack(None, 0, None, core::iter::once(1..=1), 100, &mut ack);
+        let context = FrameContext::new(Level::Handshake, PathId::ZERO);
+        client.on_payload(at(20_000), context, &ack).unwrap();
+        assert_eq!(client.poll_timeout(), Some(at(22_500)), "the other one counts as lost then");
+        client.on_path_abandon(at(20_000), PathId::ZERO, TransportErrorCode::NO_ERROR).unwrap();
+        assert_eq!(client.poll_timeout(), Some(at(22_500)), "what is late may still come");
+        client.remove_closed_path(PathId::ZERO);
+        assert!(client.poll_timeout() > Some(at(22_500)));
+        assert_eq!(client.neglected(at(22_500)), None);
+    }
 
     /// RFC 9000 section 7.3: who puts other connection ids into the first packets, which anybody can,
     /// is found out by what TLS has authenticated.

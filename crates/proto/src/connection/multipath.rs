@@ -464,6 +464,11 @@ impl Connection {
     /// Late packets have had their time: everything about the path is forgotten, and the peer may
     /// open another.
     pub(super) fn remove_closed_path(&mut self, id: PathId) {
+        if id == PathId::ZERO && !self.handshake.is_confirmed() {
+            // Nothing of the handshake can come or leave any more: its deadlines would pass for good, and the
+            // other paths would have no probe timeout. What told us of the end came in a 1-RTT packet.
+            self.confirm_handshake();
+        }
         if let Some(path) = self.paths.remove(&id) {
             // The memory for source symbols is the connection's: what the path still held must go
             // back.
