@@ -48,11 +48,8 @@ impl Table {
     /// What `nft` says, or that there is none.
     pub(crate) fn set(name: &'static str, chains: &str) -> Result<Self, String> {
         let rules = format!("{}table inet {name} {{\n{chains}}}\n", removal(name));
-        nft(&rules)?;
-        let mut set = Some(Set { rules, listed: None });
-        // How it is listed is seen by setting it once more, lest something changes it meanwhile.
-        put_back(&mut set, || list(name), nft)?;
-        Ok(Self { name, set: Arc::new(Mutex::new(set)) })
+        let set = begin(rules, || list(name), nft)?;
+        Ok(Self { name, set: Arc::new(Mutex::new(Some(set))) })
     }
 
     /// One that a killed process left behind.
@@ -144,6 +141,20 @@ async fn keep(name: &'static str, set: Arc<Mutex<Option<Set>>>) -> Infallible {
     }
 }
 
+/// Sets it. How it is listed is seen by setting it once more, lest something changes it meanwhile. Where that
+/// fails it is there all the same, until it is removed, and who keeps it finds out.
+fn begin(
+    rules: String,
+    list: impl Fn() -> Option<String>,
+    apply: impl Fn(&str) -> Result<(), String>,
+) -> Result<Set, String> {
+    apply(&rules)?;
+    let mut set = Some(Set { rules, listed: None });
+    let once_more = put_back(&mut set, list, apply);
+    debug!(?once_more, "the table is set");
+    Ok(set.expect("nobody has taken it"))
+}
+
 /// Whether it had to be.
 fn put_back(
     set: &mut Option<Set>,
@@ -219,7 +230,7 @@ fn nft(rules: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
@@ -231,6 +242,24 @@ mod tests {
         std::fs::write(folder.path().join("nft"), "").unwrap();
         assert_eq!(found(path), "nft");
         assert_eq!(found(None), "/usr/sbin/nft");
+    }
+
+    /// As where the system starts no more programs. Nobody would remove a kill switch of which is told that it
+    /// could not be set.
+    #[test]
+    fn a_table_that_is_there_is_ours_whatever_becomes_of_setting_it_once_more() {
+        let begun = |fails_at| {
+            let turns = Cell::new(0);
+            let apply = |_: &str| {
+                turns.set(turns.get() + 1);
+                if turns.get() == fails_at { Err("no more programs".to_owned()) } else { Ok(()) }
+            };
+            begin("ours".to_owned(), || Some("as set".to_owned()), apply).map(|set| set.listed)
+        };
+        assert_eq!(begun(1).err().as_deref(), Some("no more programs"), "there is none");
+        assert_eq!(begun(2), Ok(None), "how it is listed is still to be seen");
+        assert_eq!(begun(3), Ok(None));
+        assert_eq!(begun(0), Ok(Some("as set".to_owned())));
     }
 
     /// Puts back what is listed like this, one after the other, and says what is taken for right then.
