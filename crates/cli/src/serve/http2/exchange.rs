@@ -18,6 +18,10 @@ use mendpath_h3::{Interim, Interims};
 use super::taken::Patience;
 use crate::serve::site::{Answer, BoxError, SiteBody};
 
+/// Interim responses of a request that leave; of more the client hears nothing. Nobody tells whether one has left,
+/// and for a client that reads nothing they would wait without a limit.
+const MOST_INTERIMS: usize = 16;
+
 /// A request's body.
 pub(in crate::serve) struct Received(RecvStream);
 
@@ -75,6 +79,8 @@ impl From<h2::Error> for Broken {
 pub(super) struct Exchange {
     respond: SendResponse<Bytes>,
     interims: Interims,
+    /// So many of those may leave yet.
+    interims_left: usize,
     /// For the client to take something of the response.
     patience: Patience,
 }
@@ -89,7 +95,7 @@ impl Exchange {
         let (interim, interims) = Interim::new();
         let mut request = request.map(Received);
         request.extensions_mut().insert(interim);
-        (request, Self { respond, interims, patience })
+        (request, Self { respond, interims, interims_left: MOST_INTERIMS, patience })
     }
 
     /// Carries the answer to the client, for as long as it wants and takes it.
@@ -136,7 +142,11 @@ impl Exchange {
     }
 
     fn say_before(&mut self, said: Vec<Response<()>>) -> Result<(), Broken> {
-        said.into_iter().try_for_each(|interim| Ok(self.respond.send_informational(interim)?))
+        for interim in said.into_iter().take(self.interims_left) {
+            self.respond.send_informational(interim)?;
+            self.interims_left -= 1;
+        }
+        Ok(())
     }
 }
 
@@ -219,7 +229,8 @@ mod tests {
         time::Duration,
     };
 
-    use hyper::body::SizeHint;
+    use http_body_util::Empty;
+    use hyper::{HeaderMap, StatusCode, body::SizeHint};
 
     use super::*;
     use crate::{
@@ -280,6 +291,34 @@ mod tests {
         assert_eq!(made.load(Relaxed), 0);
         room.send(()).unwrap();
         assert_eq!(response.into_body().data().await.unwrap().unwrap(), "here");
+    }
+
+    /// As of a server behind that hints without end. One that is not sent waits nowhere.
+    #[tokio::test]
+    async fn so_many_interim_responses_leave_and_no_more() {
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let answer = |request: Request<Received>| -> Answer {
+            let interim = request.extensions().get::<Interim>().expect("there is one").clone();
+            Box::pin(async move {
+                for _ in 0..4 * MOST_INTERIMS {
+                    interim.send(StatusCode::EARLY_HINTS, HeaderMap::new());
+                    tokio::task::yield_now().await;
+                }
+                Response::new(boxed(Empty::<Bytes>::new()))
+            })
+        };
+        tokio::spawn(async move { serve(server, answer, &Limits::default(), std::future::pending()).await });
+        let (mut requests, connection) = h2::client::handshake(client).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("https://localhost/").body(()).unwrap();
+        let (mut response, _) = requests.send_request(request, true).unwrap();
+        let mut came = 0;
+        while let Some(interim) = poll_fn(|cx| response.poll_informational(cx)).await {
+            assert_eq!(interim.unwrap().status(), StatusCode::EARLY_HINTS);
+            came += 1;
+        }
+        assert_eq!(came, MOST_INTERIMS);
+        assert_eq!(response.await.unwrap().status(), StatusCode::OK);
     }
 
     /// Pieces without end, whose bytes are counted when they are made.
