@@ -102,7 +102,7 @@ impl Connection {
 
     /// Over this connection, whose application protocol should be [`ALPN`](crate::ALPN).
     pub fn new(connection: mendpath::Connection) -> Self {
-        let (max_frame, critical) = (Self::DEFAULT_MAX_FRAME_SIZE, Critical::default());
+        let (max_frame, critical) = (Self::DEFAULT_MAX_FRAME_SIZE, Critical::new());
         let shared = Shared { connection: connection.clone(), limit: FieldSectionLimit::default() };
         Self { connection, shared: Arc::new(shared), max_frame, critical, accepting: None }
     }

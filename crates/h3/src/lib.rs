@@ -44,6 +44,7 @@
 //! with `H3_REQUEST_CANCELLED` if it is a response, and with `H3_NO_ERROR` if it is a request that
 //! the server need not read to answer (RFC 9114 section 4.1.1).
 
+mod bell;
 mod body;
 mod connection;
 mod datagram;

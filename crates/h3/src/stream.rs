@@ -14,6 +14,7 @@ use h3::{
 use mendpath::{ConnectionError, ReadError, VarInt};
 
 use crate::{
+    bell::Bell,
     error,
     guard::{Broken, FrameGuard, Number},
     response::Beside,
@@ -219,17 +220,39 @@ pub struct RecvStream {
 }
 
 /// The streams of the peer that must stay open and of which `h3` reads no more than the type.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Critical(Arc<Mutex<Vec<mendpath::RecvStream>>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Critical(Arc<CriticalStreams>);
+
+#[derive(Debug)]
+struct CriticalStreams {
+    all: Mutex<Vec<mendpath::RecvStream>>,
+    /// Of all of them.
+    bell: Bell,
+}
 
 impl Critical {
+    /// There are none yet.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(CriticalStreams { all: Mutex::default(), bell: Bell::new() }))
+    }
+
     fn streams(&self) -> MutexGuard<'_, Vec<mendpath::RecvStream>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more, at which nobody has looked yet.
+    fn push(&self, stream: mendpath::RecvStream) {
+        self.streams().push(stream);
+        self.0.bell.ring();
     }
 
     /// Ready once the peer has closed one. What comes before is about tables that nobody has allowed
     /// it, and skipped.
     pub(crate) fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.bell.poll(cx, |cx| self.poll_each(cx))
+    }
+
+    fn poll_each(&self, cx: &mut Context<'_>) -> Poll<()> {
         for stream in self.streams().iter_mut() {
             loop {
                 match stream.poll_read_chunk(cx, usize::MAX) {
@@ -251,7 +274,7 @@ enum Guard {
     Unknown(Number),
     Frames(FrameGuard),
     /// The peer's control stream.
-    Control(FrameGuard, FirstFrame),
+    Control(FrameGuard, FirstFrame, Bell),
     /// No frames but the instructions of QPACK.
     Qpack,
     /// Nobody knows what.
@@ -289,14 +312,17 @@ impl RecvStream {
                     self.come.iter().enumerate().find_map(|(at, &byte)| Some((at, number.push(byte)?)));
                 let Some((last, kind)) = whole else { return Ok(std::mem::take(&mut self.come)) };
                 self.guard = match kind {
-                    CONTROL => Guard::Control(FrameGuard::new(self.kind.max_frame), FirstFrame::default()),
+                    CONTROL => {
+                        let guard = FrameGuard::new(self.kind.max_frame);
+                        Guard::Control(guard, FirstFrame::default(), Bell::new())
+                    }
                     kind if QPACK.contains(&kind) => Guard::Qpack,
                     _ => Guard::None,
                 };
                 Ok(self.come.split_to(last + 1))
             }
             Guard::Frames(guard) => guard.next(&mut self.come),
-            Guard::Control(guard, first) => {
+            Guard::Control(guard, first, _) => {
                 let piece = guard.next(&mut self.come)?;
                 first.push(&piece, &self.kind.shared.limit);
                 Ok(piece)
@@ -310,7 +336,7 @@ impl RecvStream {
         if matches!(self.guard, Guard::Qpack)
             && let Some(critical) = self.critical.take()
         {
-            critical.streams().extend(self.stream.take());
+            self.stream.take().into_iter().for_each(|stream| critical.push(stream));
             self.come = Bytes::new();
             // The connection has not looked at it yet.
             cx.waker().wake_by_ref();
@@ -320,7 +346,7 @@ impl RecvStream {
     /// Whether the stream may end here.
     fn check_end(&self) -> Result<(), Broken> {
         match &self.guard {
-            Guard::Frames(guard) | Guard::Control(guard, _) => guard.end(),
+            Guard::Frames(guard) | Guard::Control(guard, ..) => guard.end(),
             // Also within its type (RFC 9114 section 6.2).
             Guard::Unknown(_) | Guard::Qpack | Guard::None | Guard::Broken => Ok(()),
         }
@@ -338,7 +364,7 @@ impl RecvStream {
         }
         self.ended = true;
         let unfinished = match &self.guard {
-            Guard::Frames(guard) | Guard::Control(guard, _) => guard.unfinished(),
+            Guard::Frames(guard) | Guard::Control(guard, ..) => guard.unfinished(),
             Guard::Unknown(_) | Guard::Qpack | Guard::None | Guard::Broken => None,
         };
         self.guard = Guard::Broken;
@@ -376,7 +402,10 @@ impl quic::RecvStream for RecvStream {
                 return Poll::Ready(Ok(None));
             }
             let Some(stream) = &mut self.stream else { return Poll::Pending };
-            let chunk = ready!(stream.poll_read_chunk(cx, usize::MAX));
+            let chunk = ready!(match &self.guard {
+                Guard::Control(.., bell) => bell.poll(cx, |cx| stream.poll_read_chunk(cx, usize::MAX)),
+                _ => stream.poll_read_chunk(cx, usize::MAX),
+            });
             let chunk = chunk.inspect_err(|_| self.ended = true).map_err(error::read)?;
             let Some(chunk) = chunk else {
                 self.ended = true;
