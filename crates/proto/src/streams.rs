@@ -385,7 +385,9 @@ impl Streams {
         for class in half.enter_queue() {
             self.queue.push_back(half.priority, class, id);
         }
-        self.forget_send_if_done(id);
+        if half.is_done() {
+            self.forget_send(id);
+        }
         Some(result)
     }
 
@@ -401,15 +403,15 @@ impl Streams {
         Some(result)
     }
 
-    fn forget_send_if_done(&mut self, id: StreamId) {
-        let Some(half) = self.send.get(&id).filter(|half| half.is_done()) else { return };
+    /// Forgets a send half that is done.
+    fn forget_send(&mut self, id: StreamId) {
+        let Some(half) = self.send.remove(&id) else { return };
         for class in half.queued() {
             self.queue.remove(half.priority, class, id);
         }
         if let Some(number) = half.writer {
             self.writers.remove(&number);
         }
-        self.send.remove(&id);
         self.control.remove(&ControlKey::ResetStream(id));
         self.control.remove(&ControlKey::StreamDataBlocked(id));
         self.note_half_closed(id);
