@@ -25,7 +25,7 @@ pub struct Body {
     first: Option<Result<Frame<Bytes>, BodyError>>,
     /// Bytes that are still to come as the request says, if it does.
     left: Option<u64>,
-    /// Who is told that there were more or fewer, or what must not be in trailers.
+    /// Who is told that there were more or fewer, or what must not be in trailers, as long as that may be.
     malformed: Option<oneshot::Sender<()>>,
     /// How long the client may say nothing while it is waited for.
     patience: Duration,
@@ -70,24 +70,34 @@ impl fmt::Display for BodyError {
 impl std::error::Error for BodyError {}
 
 impl Body {
-    /// The body of a request that says this length, and what is told if it has another.
+    /// The body of a request that says this length.
     pub(crate) fn new(
         stream: RequestStream<RecvStream, Bytes>,
         length: Option<u64>,
         patience: Duration,
-    ) -> (Self, oneshot::Receiver<()>) {
-        let (malformed, told) = oneshot::channel();
-        let (state, malformed) = (State::Data, Some(malformed));
-        let (first, silence, waiting) = (None, None, false);
-        (Self { stream, state, first, left: length, malformed, patience, silence, waiting }, told)
+    ) -> Self {
+        let (first, malformed, silence, waiting) = (None, None, None, false);
+        Self { stream, state: State::Data, first, left: length, malformed, patience, silence, waiting }
     }
 
-    /// Takes what has come with the fields: a body of which that is the end is known to be empty.
-    pub(crate) async fn look(&mut self) {
+    /// Takes what has come with the fields: a body of which that is the end is known to be empty. Returns what is
+    /// told if it is malformed; `None` if it is over and is not, as most are.
+    pub(crate) async fn look(&mut self) -> Option<oneshot::Receiver<()>> {
         let looked = std::future::poll_fn(|cx| Poll::Ready(self.poll_counted(cx))).await;
         if let Poll::Ready(frame) = looked {
             self.first = frame.transpose();
         }
+        let is_malformed = matches!(self.first, Some(Err(BodyError::Malformed)));
+        if self.state == State::End && !is_malformed {
+            return None;
+        }
+        let (malformed, told) = oneshot::channel();
+        if is_malformed {
+            let _ = malformed.send(());
+        } else {
+            self.malformed = Some(malformed);
+        }
+        Some(told)
     }
 
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, StreamError>> {

@@ -59,18 +59,19 @@ impl From<StreamError> for Broken {
 }
 
 impl Reply<'_> {
-    /// Calls the service and hands over its response, unless the request's body turns out to be `malformed`.
+    /// Calls the service and hands over its response, unless the request's body turns out to be `malformed`, where it may.
     pub(super) async fn give<S, B>(
         &mut self,
         service: &mut S,
         request: &mut Option<Request<Body>>,
-        malformed: oneshot::Receiver<()>,
+        malformed: Option<oneshot::Receiver<()>>,
     ) -> Result<(), Broken>
     where
         S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
         B: http_body::Body<Error: Into<BoxError>>,
     {
         let mut handed_over = pin!(self.hand_over(service, request));
+        let Some(malformed) = malformed else { return handed_over.await };
         tokio::select! {
             biased;
             Ok(()) = malformed => Err(Broken::Malformed),

@@ -81,11 +81,11 @@ where
         send.stop_stream(Code::H3_MESSAGE_ERROR);
         return Outcome::Cancelled;
     };
-    let (body, malformed) = Body::new(recv, length, limits.body);
-    let mut request = Some(request.map(|()| body));
+    let body = Body::new(recv, length, limits.body);
+    let (mut request, mut malformed) = (Some(request.map(|()| body)), None);
     if let Some(request) = &mut request {
         join_cookies(request.headers_mut());
-        request.body_mut().look().await;
+        malformed = request.body_mut().look().await;
         if early {
             request.extensions_mut().insert(EarlyData);
         }
