@@ -171,6 +171,11 @@ impl WebServer {
         limits.idle = options.limits.idle;
         limits.field_section = options.limits.fields.into();
         let server = mendpath_h3::Server::new(limits);
+        let server = match options.content {
+            // Of which there is nothing to say before the response.
+            Content::Files { .. } => server.without_interims(),
+            Content::Proxy(_) => server,
+        };
         let http3 = Http3 { server, early: options.early_data, hosts: by_quic };
         let options = options.clone();
         Ok(Self { options, endpoint, tcp, tls, address, site, certificate, hangups, http3, statistics })

@@ -32,12 +32,21 @@ const LEAST_IDLE: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     limits: Limits,
+    without_interims: bool,
 }
 
 impl Server {
     /// With these limits.
     pub fn new(limits: Limits) -> Self {
-        Self { limits }
+        Self { limits, without_interims: false }
+    }
+
+    /// Requests have no [`Interim`](crate::Interim): for a service that says nothing before its responses, as most
+    /// do, and need not pay for it.
+    #[must_use]
+    pub fn without_interims(mut self) -> Self {
+        self.without_interims = true;
+        self
     }
 
     /// Serves a connection until it ends, or until `stop` resolves and every request that came
@@ -78,7 +87,9 @@ impl Server {
         S::Future: Send,
         B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
-        let books = Arc::new(Books::new(self.limits.clone(), connection, Box::new(refused)));
+        let mut books = Books::new(self.limits.clone(), connection, Box::new(refused));
+        books.has_interims = !self.without_interims;
+        let books = Arc::new(books);
         let mut reception = Reception::open(&books).await?;
         let requests = TaskTracker::new();
         let (idle, mut looks) = (sleep_until(after(self.idle_looks())), Looks::new(self.limits.send));

@@ -21,6 +21,8 @@ use crate::patience::within;
 pub(super) struct Books {
     pub(super) limits: Limits,
     pub(super) connection: mendpath::Connection,
+    /// Whether the service may say something before its responses.
+    pub(super) has_interims: bool,
     /// Responses that the client does not have yet.
     pub(super) leaving: Leaving,
     /// Requests that were given up above those that were answered.
@@ -38,7 +40,7 @@ impl Books {
         refused: Box<dyn Fn(StatusCode) + Send + Sync>,
     ) -> Self {
         let (leaving, given_up, over) = (Leaving::new(), AtomicU32::new(0), Mutex::new(Instant::now()));
-        Self { limits, connection, leaving, given_up, over, refused }
+        Self { limits, connection, has_interims: true, leaving, given_up, over, refused }
     }
 
     /// Waits for what is said of the connection itself, for which the client must have room (RFC 9114

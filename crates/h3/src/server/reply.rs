@@ -36,6 +36,8 @@ pub(super) struct Reply<'a> {
     pub(super) beside: &'a Beside,
     /// The request was for the fields alone.
     pub(super) bodiless: bool,
+    /// The service may say something before it.
+    pub(super) has_interims: bool,
     /// For how long the client may take none of it.
     pub(super) patience: Duration,
 }
@@ -113,13 +115,16 @@ impl Reply<'_> {
     where
         S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     {
-        let (interim, mut interims) = Interim::new();
+        let (interim, interims) = self.has_interims.then(Interim::new).unzip();
         let mut called = pin!(async {
             poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
             let mut request = request.take().expect("nobody has taken it");
-            request.extensions_mut().insert(interim);
+            if let Some(interim) = interim {
+                request.extensions_mut().insert(interim);
+            }
             service.call(request).await.map_err(Into::<BoxError>::into)
         });
+        let Some(mut interims) = interims else { return Ok(answered(called.await)) };
         let called = loop {
             tokio::select! {
                 biased;

@@ -57,7 +57,7 @@ async fn attempt<S, B>(
     beside: &Beside,
     early: bool,
     mut service: S,
-    Books { limits, refused, .. }: &Books,
+    Books { limits, refused, has_interims, .. }: &Books,
 ) -> Outcome
 where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
@@ -90,7 +90,8 @@ where
             request.extensions_mut().insert(EarlyData);
         }
     }
-    let mut reply = Reply { send: &mut send, beside, bodiless, patience: limits.send };
+    let (has_interims, patience) = (*has_interims, limits.send);
+    let mut reply = Reply { send: &mut send, beside, bodiless, has_interims, patience };
     match reply.give(&mut service, &mut request, malformed).await {
         Ok(()) => Outcome::Answered,
         Err(broken) => break_off(reply.send, beside, broken),

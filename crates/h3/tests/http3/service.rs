@@ -250,6 +250,29 @@ async fn interim_responses_are_refused_when_they_are_too_late() {
     .await;
 }
 
+/// Who says that there are none is answered for as before.
+#[tokio::test]
+async fn a_service_without_interim_responses_gets_no_means_for_them() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let service = service_fn(|request: Request<Body>| async move {
+            let has_means = request.extensions().get::<Interim>().is_some();
+            let mut response = Response::new(Full::<Bytes>::default());
+            *response.status_mut() = if has_means { StatusCode::IM_A_TEAPOT } else { StatusCode::OK };
+            Ok::<_, Infallible>(response)
+        });
+        let without = Server::default().without_interims();
+        let serving = tokio::spawn(async move { without.serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        let mut stream = ask(&mut requests, get("/")).await;
+        assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
+        drop((stream, requests));
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
 /// Also for the body of a request.
 #[tokio::test]
 async fn there_may_be_no_limits() {
