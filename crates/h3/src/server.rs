@@ -3,6 +3,7 @@
 mod books;
 mod leaving;
 mod limits;
+mod pseudo;
 mod reception;
 mod reply;
 mod request;

@@ -1,20 +1,34 @@
 //! A request, from its fields to what becomes of it.
 
-use std::{pin::pin, sync::Arc};
+use std::{future::poll_fn, pin::pin, sync::Arc};
 
-use h3::error::{Code, StreamError};
+use bytes::Bytes;
+use h3::{
+    error::{Code, StreamError},
+    proto::frame::Frame,
+    server::RequestStream,
+};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header::COOKIE};
 use tower_service::Service;
 
 use super::{
     books::{Books, Outcome, UnderWay},
     leaving::Left,
+    pseudo,
     reception::Resolver,
     reply::{BoxError, Broken, Reply, Sending},
 };
 use crate::{
-    Body, EarlyData, connection::Accepted, guard, malformed::length, patience::within, response::Beside,
+    BidiStream, Body, EarlyData,
+    connection::Accepted,
+    guard,
+    malformed::{Malformed, length},
+    patience::within,
+    response::Beside,
 };
+
+/// A request, its stream, and whether its pseudo-header fields are as they should be.
+type Resolved = (Request<()>, RequestStream<BidiStream<Bytes>, Bytes>, Result<(), Malformed>);
 
 /// Answers a request. A service that panics resets its stream, and the next may do better.
 pub(super) async fn serve_request<S, B>(resolver: Resolver, accepted: Accepted, service: S, books: Arc<Books>)
@@ -63,7 +77,7 @@ where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
     B: http_body::Body<Error: Into<BoxError>>,
 {
-    let (request, stream) = match within(limits.head, pin!(resolver.resolve_request())).await {
+    let (request, stream, sound) = match within(limits.head, pin!(resolve(resolver))).await {
         Ok(Ok(resolved)) => resolved,
         Ok(Err(error)) => {
             let (outcome, status) = without_fields(&error);
@@ -75,7 +89,7 @@ where
     beside.tells_of_its_end();
     let (mut send, mut recv) = stream.split();
     let bodiless = request.method() == Method::HEAD;
-    let Ok(length) = length(request.headers()) else {
+    let Ok(length) = sound.and_then(|()| length(request.headers())) else {
         refused(StatusCode::BAD_REQUEST);
         recv.stop_sending(Code::H3_MESSAGE_ERROR);
         send.stop_stream(Code::H3_MESSAGE_ERROR);
@@ -96,6 +110,18 @@ where
         Ok(()) => Outcome::Answered,
         Err(broken) => break_off(reply.send, beside, broken),
     }
+}
+
+/// The request, once its fields have come, and whether they make one: `h3` says of most, and refuses
+/// them, but not of pseudo-header fields that come twice or late.
+async fn resolve(mut resolver: Resolver) -> Result<Resolved, StreamError> {
+    let frame = poll_fn(|cx| resolver.frame_stream.poll_next(cx)).await;
+    let sound = match &frame {
+        Ok(Some(Frame::Headers(section))) => pseudo::check(section),
+        _ => Ok(()),
+    };
+    let (request, stream) = resolver.accept_with_frame(frame)?.resolve().await?;
+    Ok((request, stream, sound))
 }
 
 /// What has become of a request whose fields do not come, and with which status it was refused, if it was.

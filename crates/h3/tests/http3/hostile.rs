@@ -380,6 +380,31 @@ async fn malformed_requests_are_reset() {
     .await;
 }
 
+/// RFC 9114 section 4.3. They were answered, the last of several counted.
+#[tokio::test]
+async fn requests_whose_pseudo_headers_come_twice_or_late_are_reset() {
+    let pair = Pair::new();
+    watchdog(async {
+        let client = against(&pair, Limits::default()).await;
+        let sections: [&[u8]; 3] = [
+            // A path again, an authority behind another field, and the status of a response.
+            &[0xd1, 0xd7, 0xc1, 0x50, 1, b'x', 0x51, 2, b'/', b'a'],
+            &[0xd1, 0xd7, 0xc1, 0xdd, 0x50, 1, b'x'],
+            &[0xd1, 0xd7, 0xc1, 0x50, 1, b'x', 0xd9],
+        ];
+        for section in sections {
+            let (mut send, mut recv) = client.open_bi().await.unwrap();
+            let head = [0x01, section.len() as u8 + 2, 0x00, 0x00];
+            send.write_all(&[&head[..], section].concat()).await.unwrap();
+            let _ = send.finish();
+            let error = recv.read(&mut [0; 10]).await.unwrap_err();
+            assert_eq!(error, ReadError::Reset(code(Code::H3_MESSAGE_ERROR)), "{section:x?}");
+        }
+        answers(client).await;
+    })
+    .await;
+}
+
 /// RFC 9114 section 4.2.
 #[tokio::test]
 async fn requests_whose_trailers_speak_of_a_connection_are_reset() {
