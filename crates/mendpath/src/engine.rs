@@ -23,7 +23,10 @@ use std::{
     collections::BTreeMap,
     io,
     net::{SocketAddr, UdpSocket},
-    sync::{Arc, Mutex, MutexGuard, atomic::Ordering::SeqCst},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
 };
 
 use proto::{AcceptError, ConnectionHandle, EndpointEvent, NetworkPath, Transmit, TransportError, VarInt};
@@ -64,6 +67,8 @@ pub(crate) struct Engine {
     index: usize,
     runtime: Runtime,
     pub(crate) sockets: Sockets,
+    /// So many are about to replace sockets, whose connections do not all know that yet.
+    rebinding: AtomicUsize,
     /// Receive buffers of handled datagrams.
     spares: Spares,
     books: Mutex<Books>,
@@ -133,6 +138,7 @@ impl Engine {
             index,
             runtime,
             sockets: Sockets::default(),
+            rebinding: AtomicUsize::new(0),
             spares: Spares::default(),
             books: Mutex::new(books),
             common,
@@ -147,6 +153,11 @@ impl Engine {
     /// What drives its connections.
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    /// Whether sockets may be gone of which connections have not heard yet.
+    fn is_rebinding(&self) -> bool {
+        self.rebinding.load(SeqCst) > 0
     }
 
     /// Closes all connections, and takes no more.

@@ -217,6 +217,7 @@ impl Crew {
         // Several workers may have one: it retires when all have left it.
         let mut all: Vec<Arc<Left>> = Vec::new();
         for engine in &self.engines {
+            engine.rebinding.fetch_add(1, SeqCst);
             let mut left = Vec::new();
             for old in engine.sockets.replace(&new) {
                 let known = all.iter().find(|left| Arc::ptr_eq(left.socket(), &old)).cloned();
@@ -224,6 +225,7 @@ impl Crew {
             }
             let connections: Vec<_> = engine.lock().connections.values().cloned().collect();
             connections.iter().for_each(|connection| rebind(connection, &left, new.local()));
+            engine.rebinding.fetch_sub(1, SeqCst);
             all.append(&mut left);
         }
         Ok(new.local())

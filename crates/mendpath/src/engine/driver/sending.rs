@@ -155,6 +155,14 @@ impl Driver {
         paths.iter().any(|path| path.state != PathState::Closing && path.network.local == local)
     }
 
+    /// Whether a path leaves from where no socket is, none having been found there. Nobody wants to hear of one
+    /// that was replaced after packets had been built for it, or is being replaced: then neither the endpoint
+    /// has it nor the connection, until that is told in whose place it was.
+    fn has_no_socket(&self, local: SocketAddr) -> bool {
+        // In this order: once all have been told, the connection knows what it leaves, or has left it.
+        !self.shared.engine.is_rebinding() && self.has_path_from(local) && self.socket(local).is_none()
+    }
+
     fn is_failing(&self, local: SocketAddr) -> bool {
         self.failing.as_ref().is_some_and(|failing| failing.contains_key(&local))
     }
@@ -174,8 +182,7 @@ impl Driver {
         mut sent: usize,
     ) -> Option<(usize, Arc<Socket>)> {
         let Some(socket) = self.socket(transmit.path.local) else {
-            // Nobody wants to hear of one that was replaced after this had been built for it.
-            if self.has_path_from(transmit.path.local) {
+            if self.has_no_socket(transmit.path.local) {
                 self.note_failure(transmit, &io::Error::other("no socket is bound there"));
             }
             return None;
@@ -243,7 +250,7 @@ impl Driver {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, task::Waker};
+    use std::{collections::BTreeMap, sync::atomic::Ordering::SeqCst, task::Waker};
 
     use proto::NetworkPath;
 
@@ -314,6 +321,24 @@ mod tests {
         assert!(driver.failing.is_none(), "what would never be said to work again");
         let own = driver.shared.lock().proto.paths()[0].network.local;
         assert!(driver.has_path_from(own));
+    }
+
+    /// While `Endpoint::rebind` is between the endpoint's sockets and the connection's paths.
+    #[tokio::test]
+    async fn a_socket_that_is_being_replaced_is_not_told_as_failing() {
+        let ([client, _server], [connection, _peer]) = connected().await;
+        let local = client.local_addrs()[0];
+        let mut driver = Driver::new(connection.shared().clone());
+        driver.now = clock::now();
+        let engine = driver.shared.engine.clone();
+        engine.rebinding.fetch_add(1, SeqCst);
+        engine.sockets.remove(&engine.sockets.select(local).unwrap());
+        let transmit = waits(local, driver.now).unwrap().transmit;
+        assert!(driver.send_batch(&transmit, &[0], 0).is_none());
+        assert!(driver.failing.is_none(), "the connection does not know yet that it moves");
+        engine.rebinding.fetch_sub(1, SeqCst);
+        assert!(driver.send_batch(&transmit, &[0], 0).is_none());
+        assert!(driver.is_failing(local), "there is none in its place");
     }
 
     /// An ACK is due for good while nothing can leave, and its deadline comes before all others.
