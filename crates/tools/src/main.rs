@@ -107,7 +107,7 @@ fn main() -> ExitCode {
         Tool::Beside(arguments) => beside::run(&arguments),
         Tool::Call(arguments) => call::run(&arguments),
         Tool::Connect(arguments) => connect::run(&arguments),
-        Tool::Fct(arguments) => fct::run(&arguments),
+        Tool::Fct(arguments) => return fct::run(&arguments),
         Tool::Goodput(arguments) => goodput::run(&arguments),
         Tool::LongPaths(arguments) => long_paths::run(&arguments),
         Tool::NeverWorse(arguments) => never_worse::run(&arguments),

@@ -7,7 +7,7 @@ use proto::{RecoveryKind, TransportConfig};
 use testkit::response::{Exchange, PathPlan};
 use units::{BitRate, Duration};
 
-use super::goodput::Chain;
+use super::goodput::{Chain, number_of_paths};
 
 const EXAMPLES: &str = "\
 Example:
@@ -19,7 +19,7 @@ Example:
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Exchanges of each row.
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
     /// Losses: good to bad / bad to good / loss while bad.
     #[arg(long, value_delimiter = ',', default_value = "1%/20%/100%,0.5%/30%/50%,0%/100%/0%")]
@@ -34,7 +34,7 @@ pub struct Arguments {
     #[arg(long, default_value = "40ms")]
     rtt: Duration,
     /// Numbers of paths.
-    #[arg(long, value_delimiter = ',', default_value = "1,2")]
+    #[arg(long, value_delimiter = ',', default_value = "1,2", value_parser = number_of_paths)]
     paths: Vec<usize>,
     /// The recovery scheme.
     #[arg(long, default_value = "auto")]
@@ -157,6 +157,13 @@ pub fn run(arguments: &Arguments) {
 mod tests {
     use super::*;
     use crate::arguments::read;
+
+    #[test]
+    fn every_number_of_paths_is_one_that_a_connection_may_have() {
+        assert_eq!(read::<Arguments>(&["connect", "--paths", "1,8"]).unwrap().paths, [1, 8]);
+        assert!(read::<Arguments>(&["connect", "--paths", "1,0"]).is_err());
+        assert!(read::<Arguments>(&["connect", "--count", "0"]).is_err());
+    }
 
     #[test]
     fn what_a_new_client_copies_counts_as_the_servers_copies_do() {

@@ -19,6 +19,8 @@ use tcpsim::{
 use testkit::fabric_host::Mixed;
 use units::{Duration, Instant, LossRate};
 
+use super::goodput::number_of_paths;
+
 const EXAMPLES: &str = "\
 Example:
   mendpath-tools fabric --flows 2000 --loss 2%";
@@ -37,7 +39,7 @@ pub struct Arguments {
     #[arg(long, default_value = "2%")]
     loss: LossRate,
     /// Sub-flows, or paths of the transport.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = number_of_paths)]
     subflows: usize,
     /// Decides every loss and every path.
     #[arg(long, default_value_t = 1)]

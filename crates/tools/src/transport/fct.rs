@@ -1,10 +1,13 @@
 //! The demo's default scenario in virtual time: completion times of short responses under each
 //! recovery scheme.
 
-use std::sync::Arc;
+use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
-use netsim::{LinkConfig, Loss, Seed};
+use netsim::{
+    LinkConfig, Loss, Seed,
+    loss::{GilbertElliott, InvalidBurst},
+};
 use proto::{ControllerKind, RecoveryKind, SchedulerKind, TransportConfig};
 use testkit::{
     response::{Exchange, PathPlan, Response},
@@ -22,7 +25,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Responses per row; the n-th meets the same losses in every row.
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
     /// Bytes of a response.
     #[arg(long, default_value_t = 60_000)]
@@ -97,16 +100,23 @@ const ROWS: &[Row] = &[
 ];
 
 impl Arguments {
+    /// Looks whether the losses that are asked for can come in such bursts.
+    fn check(&self) -> Result<(), InvalidBurst> {
+        for loss in [self.loss1, self.loss] {
+            if self.burst != 1.0 && loss > LossRate::ZERO {
+                GilbertElliott::from_stationary(loss, self.burst)?;
+            }
+        }
+        Ok(())
+    }
+
     fn paths(&self, row: &Row) -> Vec<PathPlan> {
         let path = |rtt: Duration, rate: LossRate| {
             let link = LinkConfig::new().rate(self.rate).delay(rtt / 2);
             let loss = if !row.lossy || rate == LossRate::ZERO {
                 Loss::None
             } else if self.burst > 1.0 {
-                LinkConfig::new()
-                    .bursty_loss(rate, self.burst)
-                    .expect("a burst that this loss rate allows")
-                    .loss
+                LinkConfig::new().bursty_loss(rate, self.burst).expect("looked at before").loss
             } else {
                 Loss::Bernoulli(rate)
             };
@@ -157,7 +167,11 @@ impl Arguments {
 }
 
 /// Runs it.
-pub fn run(arguments: &Arguments) {
+pub fn run(arguments: &Arguments) -> ExitCode {
+    if let Err(error) = arguments.check() {
+        eprintln!("fct: {error}");
+        return ExitCode::from(2);
+    }
     println!(
         "{:<18} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}",
         "",
@@ -197,5 +211,27 @@ pub fn run(arguments: &Arguments) {
             // responses give the bare share.
             sum(|r| r.stats.packets_received) as f64 / sum(|r| r.stats.packets_sent) as f64
         );
+    }
+    ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::read;
+
+    /// It panicked with the first row that loses packets.
+    #[test]
+    fn bursts_that_a_loss_rate_does_not_allow_are_refused() {
+        for (burst, loss, is_possible) in [
+            ("1", "90%", true),
+            ("3", "2%", true),
+            ("1.05", "90%", false),
+            ("0.5", "2%", false),
+            ("0.5", "0%", true),
+        ] {
+            let arguments: Arguments = read(&["fct", "--burst", burst, "--loss", loss]).unwrap();
+            assert_eq!(arguments.check().is_ok(), is_possible, "{burst}, {loss}");
+        }
     }
 }

@@ -48,7 +48,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', conflicts_with = "loss")]
     chain: Vec<Chain>,
     /// Number of such paths.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = number_of_paths)]
     paths: usize,
     /// Recovery schemes.
     #[arg(long, value_delimiter = ',', default_value = "none,ctcp,auto")]
@@ -59,6 +59,13 @@ pub struct Arguments {
     /// Decides every loss.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+/// As many paths as a connection may have.
+pub(super) fn number_of_paths(text: &str) -> Result<usize, String> {
+    let most = TransportConfig::default().max_paths as usize;
+    let paths = text.parse::<usize>().ok().filter(|paths| (1..=most).contains(paths));
+    paths.ok_or_else(|| format!("a connection has from 1 to {most} paths"))
 }
 
 /// A Gilbert-Elliott channel as on the command line.
@@ -173,6 +180,14 @@ pub fn run(arguments: &Arguments) {
 mod tests {
     use super::*;
     use crate::arguments::read;
+
+    /// Without any, or with more than come up, it panicked.
+    #[test]
+    fn a_transfer_has_as_many_paths_as_a_connection() {
+        for (paths, is_taken) in [("0", false), ("1", true), ("8", true), ("9", false), ("two", false)] {
+            assert_eq!(read::<Arguments>(&["goodput", "--paths", paths]).is_ok(), is_taken, "{paths}");
+        }
+    }
 
     #[test]
     fn a_slow_transfer_has_its_time() {

@@ -17,7 +17,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Runs of every pair, each with other losses.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// So many pairs drawn at random, instead of the named ones.
     #[arg(long, default_value_t = 0)]
@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 0)]
     from: u64,
     /// Only the named pair of this number, from 1 on.
-    #[arg(long)]
+    #[arg(long, value_parser = named_pair)]
     pair: Option<usize>,
     /// Bytes of a response.
     #[arg(long, default_value_t = 20 << 20)]
@@ -48,6 +48,13 @@ pub struct Arguments {
     seed: u64,
 }
 
+/// The number of a pair that there is.
+fn named_pair(text: &str) -> Result<usize, String> {
+    let pairs = Pair::named().len();
+    let number = text.parse::<usize>().ok().filter(|number| (1..=pairs).contains(number));
+    number.ok_or_else(|| format!("there are pairs from 1 to {pairs}"))
+}
+
 impl Arguments {
     fn transport(&self) -> TransportConfig {
         let mut transport = TransportConfig { scheduler: self.scheduler, ..TransportConfig::default() };
@@ -58,7 +65,9 @@ impl Arguments {
 
     fn pairs(&self) -> Vec<Pair> {
         let pairs: Vec<Pair> = if self.random > 0 {
-            (self.from..self.from + self.random).map(|n| Pair::random(Seed(self.seed), n)).collect()
+            (self.from..self.from.saturating_add(self.random))
+                .map(|n| Pair::random(Seed(self.seed), n))
+                .collect()
         } else {
             let wanted = |n: usize| self.pair.is_none_or(|pair| pair == n + 1);
             Pair::named().into_iter().enumerate().filter(|(n, _)| wanted(*n)).map(|(_, p)| p).collect()
@@ -161,4 +170,19 @@ fn print(pair: Pair, mean: &Mean) {
         mean.to_best(),
         mean.to_sum()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::read;
+
+    /// With another number, or without a run, it printed that nothing is below 0.95.
+    #[test]
+    fn what_there_is_not_is_not_compared() {
+        assert_eq!(read::<Arguments>(&["never-worse", "--pair", "6"]).unwrap().pairs().len(), 1);
+        for wrong in [["--pair", "0"], ["--pair", "7"], ["--pair", "all"], ["--seeds", "0"]] {
+            assert!(read::<Arguments>(&[&["never-worse"][..], &wrong].concat()).is_err(), "{wrong:?}");
+        }
+    }
 }

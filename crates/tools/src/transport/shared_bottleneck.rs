@@ -20,7 +20,7 @@ pub struct Arguments {
     #[arg(long, value_parser = ["shared", "separate", "changes"])]
     only: Option<String>,
     /// Runs of each row, with different losses and starts.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Virtual time of a run, more than 20 s.
     #[arg(long, default_value = "40s", value_parser = span)]
