@@ -298,6 +298,15 @@ fn other_format(start: &[u8]) -> Option<&'static str> {
         [0xfd, b'7', b'z', b'X', b'Z', ..] => {
             Some("is compressed; decompress it first: xz -dc FILE | mendpath trace analyze -")
         }
+        [0x04, 0x22, 0x4d, 0x18, ..] => {
+            Some("is compressed; decompress it first: lz4 -dc FILE | mendpath trace analyze -")
+        }
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => {
+            Some("is compressed; decompress it first: bzip2 -dc FILE | mendpath trace analyze -")
+        }
+        [b'P', b'K', 0x03, 0x04, ..] => {
+            Some("is an archive; unpack it first: unzip -p FILE | mendpath trace analyze -")
+        }
         [b's', b'n', b'o', b'o', b'p', ..] => {
             Some("is a snoop capture; convert it first: editcap -F pcapng FILE out.pcapng")
         }

@@ -225,13 +225,16 @@ fn what_was_read_before_the_damage_is_reported() {
 
 #[test]
 fn what_is_no_capture_is_said_so() {
-    let cases: [(&[u8], &str); 6] = [
+    let cases: [(&[u8], &str); 9] = [
         (b"", "is empty"),
         (b"\xd4\xc3\xb2\xa1\x02", "ends within its header"),
         (b"this is a text of more than 24 bytes, not a capture", "neither pcap nor pcapng"),
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "gunzip"),
         (b"snoop\0\0\0\0\0\0\x02", "editcap"),
         (b"\x28\xb5\x2f\xfd\x04\x00", "zstd"),
+        (b"\x04\x22\x4d\x18\x64\x40", "lz4"),
+        (b"BZh91AY&SY", "bzip2"),
+        (b"PK\x03\x04\x14\x00", "unzip"),
     ];
     for (bytes, expected) in cases {
         let report = analyse(bytes, Options::default());
