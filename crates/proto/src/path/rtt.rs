@@ -12,6 +12,9 @@ const QUEUE_LASTS: Duration = Duration::from_secs(300);
 /// The same after persistent congestion, which a change of the route may have been. RFC 9002 section 5.2 forgets
 /// the minimum at once; but the first packets after an outage may meet a queue on the old route.
 const QUEUE_LASTS_AFTER_OUTAGE: Duration = Duration::from_secs(10);
+/// The longest delay of an ACK that an honest peer has: 25 ms like most, and a tick of its timers, which is
+/// 16 ms long on Windows.
+const HONEST_ACK_DELAY: Duration = Duration::from_millis(50);
 
 /// Smoothed round-trip time, its variation and its minimum.
 ///
@@ -76,7 +79,8 @@ impl RttEstimator {
         // all beyond (RFC 9002 section 5.3), but such a sample shows no queue. A peer that has declared that its
         // ACKs take seconds (RFC 9000 section 18.2) hides none behind that, or losses would pass for chance.
         let adjusted = if sample >= self.min + ack_delay { sample - ack_delay } else { sample };
-        self.latest_adjusted = sample.saturating_sub(ack_delay.min(MAX_ACK_DELAY)).max(self.min);
+        let held = if ack_delay <= HONEST_ACK_DELAY { ack_delay } else { MAX_ACK_DELAY };
+        self.latest_adjusted = sample.saturating_sub(held).max(self.min);
         self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
         self.doubt_min(now, sample);
@@ -125,8 +129,8 @@ impl RttEstimator {
         self.latest
     }
 
-    /// The latest sample without the delay that the peer added, of which 25 ms are believed, though no less
-    /// than the minimum.
+    /// The latest sample without the delay that the peer added, though no less than the minimum. Of a delay
+    /// beyond 50 ms no more than 25 are believed.
     pub(crate) fn latest_adjusted(&self) -> Duration {
         self.latest_adjusted
     }
@@ -307,6 +311,15 @@ mod tests {
         rtt.update(Instant::ORIGIN, MS * 51, MS * 25);
         assert_eq!(rtt.smoothed(), Duration::from_micros(50_125));
         assert_eq!((rtt.latest(), rtt.latest_adjusted()), (MS * 51, MS * 50));
+    }
+
+    /// As after each pause, where the last packet is a lone one.
+    #[test]
+    fn an_ack_that_waited_for_a_slow_timer_shows_no_queue() {
+        let mut rtt = path_of_10_ms();
+        rtt.update(second(1), MS * 51, MS * 41);
+        assert_eq!(rtt.latest_adjusted(), MS * 10);
+        assert!(!rtt.shows_queue());
     }
 
     #[test]
