@@ -28,6 +28,7 @@ use tokio::{
         TcpStream,
         tcp::{ReadHalf, WriteHalf},
     },
+    sync::Notify,
     time::{Instant, sleep_until, timeout},
 };
 
@@ -322,14 +323,15 @@ where
         // What was said last is on its way meanwhile.
         let unheard = one_after_the_other(write2.refused(), silence(LAST_WORDS, progress));
         // Whoever takes no more has broken off, and what then looks like an end of it is none.
-        let is_deaf = AtomicBool::new(false);
+        let (is_deaf, back_is_over) = (AtomicBool::new(false), Notify::new());
         let from_one = async {
             let moved = |bytes| count(&forth, Direction::Forth, bytes);
             copy(&mut read1, &mut write2, moved, || silence(NOBODY_THERE, progress)).await?;
             if is_deaf.load(Relaxed) {
                 return Err(Fault::Reading(io::ErrorKind::BrokenPipe.into()));
             }
-            end(&mut write2).await.map_err(Fault::Writing)
+            end(&mut write2).await.map_err(Fault::Writing)?;
+            is_there_until(back_is_over.notified(), &read1).await
         };
         let from_other = async {
             let passed = async {
@@ -340,6 +342,7 @@ where
             };
             let passed = passed.await;
             is_deaf.store(matches!(passed, Err(Fault::Writing(_))), Relaxed);
+            back_is_over.notify_one();
             passed
         };
         tokio::select! {
@@ -416,6 +419,16 @@ async fn both(
         second = back, if is_forth => first.and(second.map_err(tell(Direction::Back))),
         () = unheard, if !is_forth => first.and(Err((Direction::Forth, Fault::Unheard))),
         () = silence, if first.is_err() => first,
+    }
+}
+
+/// Whether a side that has said its last is there to hear what comes `until` that is over. Where nothing comes
+/// for long, writing to it does not tell.
+async fn is_there_until(until: impl Future<Output = ()>, side: &impl Abort) -> Result<(), Fault> {
+    tokio::select! {
+        biased;
+        () = until => Ok(()),
+        () = side.broken() => Err(Fault::Reading(io::ErrorKind::ConnectionReset.into())),
     }
 }
 

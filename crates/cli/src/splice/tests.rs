@@ -340,6 +340,28 @@ async fn a_stream_that_was_reset_is_not_waited_for() {
     assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
 }
 
+/// At the client: its program has broken off behind a half-close, and the host takes its time.
+#[tokio::test(start_paused = true)]
+async fn who_breaks_off_behind_its_last_words_is_not_waited_for() {
+    let ((mut program, (read, write), code), (mut host, other, other_code)) = (side(), side());
+    let start = Instant::now();
+    let splice = async { splice((Broken(read), write), other, PATIENCE, &()).await };
+    let talk = async {
+        program.write_all(b"question").await.unwrap();
+        program.shutdown().await.unwrap();
+        let mut heard = Vec::new();
+        host.read_to_end(&mut heard).await.unwrap();
+        assert_eq!(heard, b"question");
+    };
+    let (summary, ()) = tokio::join!(splice, talk);
+    let Ended::Broken(error) = summary.ended else { panic!("{summary:?}") };
+    assert_eq!((error.kind(), summary.forth), (io::ErrorKind::ConnectionReset, 8));
+    assert!(start.elapsed() <= NOBODY_THERE, "{:?}", start.elapsed());
+    for code in [code, other_code] {
+        assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
+    }
+}
+
 /// The client's program is gone behind a half-close, and the host says nothing.
 #[tokio::test(start_paused = true)]
 async fn who_has_said_its_last_and_hears_no_more_is_not_kept_for_a_silent_host() {
