@@ -2,7 +2,7 @@
 //! paths that misbehave: NATs that forget, interfaces that come and go, paths for small packets
 //! only, bytes that change on the way, IPv6.
 //!
-//! Needs Linux, root, /dev/net/tun and `ip`, and `nft` for `--tcp raw`; skipped aloud without. No
+//! Needs Linux, root, /dev/net/tun and `ip`, and `nft` for `--tcp raw` and kill switches; skipped aloud without. No
 //! test says how long anything takes.
 
 #![cfg(target_os = "linux")]

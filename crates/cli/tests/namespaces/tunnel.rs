@@ -450,7 +450,7 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
 /// carries nothing.
 #[test]
 fn who_takes_the_device_away_ends_the_tunnel_and_not_its_kill_switch() {
-    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let Some(bed) = raw::bed_or_skip(2, Family::Both) else { return };
     let world = World::new(&bed);
     let has_kill_switch = || {
         let mut command = Command::new("nft");
