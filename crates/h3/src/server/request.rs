@@ -113,7 +113,8 @@ where
 }
 
 /// The request, once its fields have come, and whether they make one: `h3` says of most, and refuses
-/// them, but not of pseudo-header fields that come twice or late.
+/// them, but not of pseudo-header fields that come twice or late, nor where both scheme and path are missing,
+/// which only CONNECT does without (RFC 9114 sections 4.3.1 and 4.4).
 async fn resolve(mut resolver: Resolver) -> Result<Resolved, StreamError> {
     let frame = poll_fn(|cx| resolver.frame_stream.poll_next(cx)).await;
     let sound = match &frame {
@@ -121,7 +122,8 @@ async fn resolve(mut resolver: Resolver) -> Result<Resolved, StreamError> {
         _ => Ok(()),
     };
     let (request, stream) = resolver.accept_with_frame(frame)?.resolve().await?;
-    Ok((request, stream, sound))
+    let names_target = request.uri().scheme().is_some() || request.method() == Method::CONNECT;
+    Ok((request, stream, if names_target { sound } else { Err(Malformed) }))
 }
 
 /// What has become of a request whose fields do not come, and with which status it was refused, if it was.

@@ -382,15 +382,17 @@ async fn malformed_requests_are_reset() {
 
 /// RFC 9114 section 4.3. They were answered, the last of several counted.
 #[tokio::test]
-async fn requests_whose_pseudo_headers_come_twice_or_late_are_reset() {
+async fn requests_whose_pseudo_headers_come_twice_or_late_or_not_at_all_are_reset() {
     let pair = Pair::new();
     watchdog(async {
         let client = against(&pair, Limits::default()).await;
-        let sections: [&[u8]; 3] = [
+        let sections: [&[u8]; 4] = [
             // A path again, an authority behind another field, and the status of a response.
             &[0xd1, 0xd7, 0xc1, 0x50, 1, b'x', 0x51, 2, b'/', b'a'],
             &[0xd1, 0xd7, 0xc1, 0xdd, 0x50, 1, b'x'],
             &[0xd1, 0xd7, 0xc1, 0x50, 1, b'x', 0xd9],
+            // Neither scheme nor path.
+            &[0xd1, 0x50, 1, b'x'],
         ];
         for section in sections {
             let (mut send, mut recv) = client.open_bi().await.unwrap();
