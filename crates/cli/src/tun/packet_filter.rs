@@ -155,14 +155,15 @@ fn begin(
     Ok(set.expect("nobody has taken it"))
 }
 
-/// Whether it had to be.
+/// Whether something had changed it. Of what was not known yet nobody can tell.
 fn put_back(
     set: &mut Option<Set>,
     list: impl Fn() -> Option<String>,
     apply: impl Fn(&str) -> Result<(), String>,
 ) -> Result<bool, String> {
     let Some(set) = set else { return Ok(false) };
-    if set.listed.is_some() && list() == set.listed {
+    let was_known = set.listed.is_some();
+    if was_known && list() == set.listed {
         return Ok(false);
     }
     apply(&set.rules)?;
@@ -174,7 +175,7 @@ fn put_back(
             set.listed = listed;
         }
     }
-    Ok(true)
+    Ok(was_known)
 }
 
 fn changes() -> io::Result<TokioSocket> {
@@ -260,6 +261,14 @@ mod tests {
         assert_eq!(begun(2), Ok(None), "how it is listed is still to be seen");
         assert_eq!(begun(3), Ok(None));
         assert_eq!(begun(0), Ok(Some("as set".to_owned())));
+    }
+
+    /// Else it would be told right after the start that something had changed it.
+    #[test]
+    fn who_keeps_it_finds_out_how_it_is_listed_and_tells_of_no_change() {
+        let mut set = Some(Set { rules: "ours".to_owned(), listed: None });
+        assert_eq!(put_back(&mut set, || Some("as set".to_owned()), |_| Ok(())), Ok(false));
+        assert_eq!(set.and_then(|set| set.listed).as_deref(), Some("as set"));
     }
 
     /// Puts back what is listed like this, one after the other, and says what is taken for right then.
