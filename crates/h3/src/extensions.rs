@@ -36,8 +36,8 @@ struct Said {
 pub struct Interims(Interim);
 
 impl Interim {
-    /// For a request. [`Server`](crate::Server) makes one for each; this is for whoever serves the
-    /// same by another protocol.
+    /// For a request. [`Server`](crate::Server) makes one for each, unless it is
+    /// [without](crate::Server::without_interims); this is for whoever serves the same by another protocol.
     pub fn new() -> (Self, Interims) {
         let interim = Self(Arc::default());
         (interim.clone(), Interims(interim))

@@ -61,7 +61,8 @@ impl From<StreamError> for Broken {
 }
 
 impl Reply<'_> {
-    /// Calls the service and hands over its response, unless the request's body turns out to be `malformed`, where it may.
+    /// Calls the service and hands over its response, unless the request's body turns out to be `malformed`,
+    /// where it may.
     pub(super) async fn give<S, B>(
         &mut self,
         service: &mut S,
