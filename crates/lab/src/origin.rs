@@ -85,6 +85,12 @@ impl Transport {
     pub(crate) fn set_congestion(&self, socket: &Socket) -> io::Result<()> {
         socket.set_tcp_congestion(self.congestion().as_bytes())
     }
+
+    /// Fails if the kernel does not have the congestion controller. A socket of MPTCP has no flow before it
+    /// is connected, and takes any name until then: TCP's tells.
+    fn find_congestion(&self) -> io::Result<()> {
+        self.set_congestion(&Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?)
+    }
 }
 
 /// What responses consist of: bytes that no program can compress, the same at the same offset.
@@ -154,6 +160,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHand
 }
 
 fn listen(ip: Ipv4Addr, transport: &Transport) -> io::Result<TcpListener> {
+    transport.find_congestion()?;
     let socket = transport.socket()?;
     socket.bind(&SocketAddr::from((ip, 0)).into())?;
     socket.listen(BACKLOG)?;
@@ -288,6 +295,16 @@ mod tests {
         let connected: Vec<TcpStream> =
             (0..300).map_while(|_| TcpStream::connect_timeout(&addr, limit).ok()).collect();
         assert_eq!(connected.len(), 300);
+    }
+
+    #[test]
+    fn a_controller_that_the_kernel_does_not_have_is_missed_at_once() {
+        for multipath in [false, true] {
+            let transport = Transport { multipath, congestion: Some("nosuch".to_owned()) };
+            let error = listen(Ipv4Addr::LOCALHOST, &transport).expect_err("there is such a controller");
+            let told = transport.refused(error).to_string();
+            assert!(told.contains("this kernel has no controller `nosuch`"), "{told}");
+        }
     }
 
     #[test]
