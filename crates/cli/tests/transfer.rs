@@ -295,7 +295,7 @@ async fn one_sender_after_the_other() {
             second.deliver().await;
             let late = answer(&mut third.receive).await;
             assert_eq!(late.status, Status::TooMany);
-            assert!(late.text.contains("it takes one"), "{}", late.text);
+            assert!(late.text.contains("it takes one; have it started again"), "{}", late.text);
         };
         let (received, ()) = tokio::join!(receiving.receive_one(), sending);
         assert_eq!(received.unwrap().path, to.path().join("second"));

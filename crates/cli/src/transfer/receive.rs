@@ -283,7 +283,8 @@ impl Shelf {
         let busy = |_| Reply::new(Status::TooMany, "another file is arriving there");
         let mut arrived = timeout(TURN, self.arrived.lock()).await.map_err(busy)?;
         if *arrived {
-            return Err(Reply::new(Status::TooMany, "another file arrived there first, and it takes one"));
+            let text = "another file arrived there first, and it takes one; have it started again";
+            return Err(Reply::new(Status::TooMany, text));
         }
         let there = fs::symlink_metadata(&path).await.ok();
         if self.force && there.as_ref().is_some_and(std::fs::Metadata::is_dir) {
