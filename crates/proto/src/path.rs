@@ -28,6 +28,7 @@ mod protected;
 mod quiet;
 pub(crate) mod received;
 mod reordering;
+mod resent;
 pub(crate) mod rtt;
 pub(crate) mod sending;
 pub(crate) mod sent;

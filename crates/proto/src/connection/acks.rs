@@ -308,6 +308,9 @@ impl Connection {
 
     fn on_packet_lost(&mut self, now: Instant, level: Level, id: PathId, lost: DeclaredLost) {
         let DeclaredLost { number, kind, mut packet, .. } = lost;
+        if let Some((of, original)) = packet.frames.copy_of {
+            self.on_copy_lost(of, original);
+        }
         // Only what counts as lost can count as mended.
         if kind == LossKind::OnPath {
             self.note_lost_for_recovery(now, id, number, &packet);

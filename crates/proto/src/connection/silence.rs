@@ -9,7 +9,6 @@ use crate::{
     path::{
         Path,
         probe::{Company, Urgency},
-        sent::Resent,
     },
     policy::RecoveryEvent,
     wire::PathId,
@@ -66,7 +65,7 @@ impl Connection {
         let first = sent.oldest().unwrap_or(0);
         for number in first..sent.next_number() {
             let Some(packet) = sent.get_mut(number) else { continue };
-            packet.on_resent(Resent::Elsewhere);
+            packet.on_moved();
             if !packet.is_rebuilt() {
                 let block = packet.block();
                 self.requeue_for_other_paths(block, &mut packet.frames);

@@ -8,6 +8,10 @@ use super::{
 };
 use crate::spare_room::SpareRoom as _;
 
+/// Records that are looked at for packets that were copied in vain. There are few unless much was moved to other
+/// paths, and whoever sends nothing passes here with every packet.
+const MAX_COPIED_RECORDS: usize = 64;
+
 /// How far recovery has come in a path's packet numbers, and which of its packets may still turn
 /// out to have been mended.
 #[derive(Debug, Default)]
@@ -103,6 +107,14 @@ impl Path {
     pub(crate) fn oldest_protectable(&self) -> Option<u64> {
         let mut records = self.space.sent.iter_from(self.protection.protected_below);
         records.find(|(_, p)| p.is_protectable()).map(|(number, _)| number)
+    }
+
+    /// The oldest un-ACKed packet whose data nothing but this path may bring. Those that were copied are sought
+    /// among the oldest of all.
+    pub(crate) fn oldest_stuck(&self) -> Option<u64> {
+        let mut oldest = self.space.sent.iter().take(MAX_COPIED_RECORDS);
+        let stuck = oldest.find(|(_, p)| p.is_stuck()).map(|(number, _)| number);
+        stuck.into_iter().chain(self.oldest_protectable()).min()
     }
 
     /// Whether there may be such a packet, since the marks were moved.

@@ -7,7 +7,8 @@ use units::{BitRate, Duration, Instant};
 use super::{
     Path,
     loss::LossRecovery,
-    sent::{Coding, Content, Resent, SentFrames, SentPacket},
+    resent::Resent,
+    sent::{Coding, Content, SentFrames, SentPacket},
     source::Source,
     space::Space,
 };

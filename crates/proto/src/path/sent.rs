@@ -10,7 +10,7 @@ use recovery::slp_arbiter::Marks;
 use thin_vec::ThinVec;
 use units::Instant;
 
-use super::{received::Told, source::Source};
+use super::{received::Told, resent::Resent, source::Source};
 use crate::{Ecn, PacketPurpose, crypto::CryptoRange, streams::SentStreamFrames, wire::PathId};
 
 /// Numbers the networks that a path has run over. Packets of another epoch say nothing about the
@@ -22,16 +22,6 @@ impl Epoch {
     pub(super) fn next(self) -> Self {
         Self(self.0 + 1)
     }
-}
-
-/// Whether the frames of an un-ACKed packet have left once more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Resent {
-    No,
-    /// They are pending again since a probe timeout, or recovery found nothing left to copy.
-    Elsewhere,
-    /// Recovery has sent a copy of the packet.
-    Copied,
 }
 
 /// Whether a code protects an un-ACKed packet.
@@ -177,21 +167,6 @@ impl SentPacket {
     /// Whether it left marked ECT(0).
     pub(super) fn is_marked(&self) -> bool {
         self.ecn.is_some()
-    }
-
-    /// Its frames have left once more, or are pending again.
-    pub(crate) fn on_resent(&mut self, resent: Resent) {
-        self.resent = self.resent.max(resent);
-    }
-
-    /// Whether recovery has resent its frames, or a probe timeout has moved them to another path.
-    pub(crate) fn is_resent(&self) -> bool {
-        self.resent != Resent::No
-    }
-
-    /// Whether recovery has sent a copy of it.
-    pub(crate) fn is_copied(&self) -> bool {
-        self.resent == Resent::Copied
     }
 
     /// It is a source symbol from now on.

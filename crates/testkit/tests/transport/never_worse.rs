@@ -8,7 +8,7 @@ use mendpath_testkit::{
     response::{Exchange, PathPlan, Response},
     world::World,
 };
-use netsim::{Rng, Seed, network::Direction};
+use netsim::{LinkConfig, Rng, Seed, network::Direction};
 use proto::{PathState, RecoveryKind, TransportConfig};
 use units::{Duration, Instant};
 
@@ -50,6 +50,34 @@ fn equal_paths_give_nearly_their_sum() {
     let pair = Pair(Quality::new(50, 20), Quality::new(50, 20));
     let comparison = compare(Seed(2), pair, &TransportConfig::default(), 8 << 20).unwrap();
     assert!(comparison.to_sum() >= 0.9, "{} {:?}", comparison.both.completion, comparison.alone);
+}
+
+/// How long a response of three packets takes over a path of 4 ms that loses these of its packets, counted from the
+/// request on, beside one of 450 ms.
+fn with_the_end_lost(recovery: RecoveryKind, lost: &str) -> Duration {
+    let plans = [Quality::new(68, 450), Quality::new(68, 4)].map(|quality| quality.plan());
+    let transport = TransportConfig {
+        recovery,
+        initial_datagram_size: 1_452,
+        max_datagram_size: 1_452,
+        ..TransportConfig::default()
+    };
+    let mut exchange = Exchange::establish(Seed(1), &plans, &transport);
+    let losing: LinkConfig = format!("drop={lost}").parse().unwrap();
+    exchange.lose(1, Direction::Backward, Seed(1), &losing.loss);
+    exchange.respond(2_990, |_, _| {}).unwrap().completion
+}
+
+/// A probe timeout moves the data to the slow path, where it takes 225 ms. The fast one has answered long before.
+#[test]
+fn what_was_moved_to_a_slow_path_goes_again_once_the_fast_one_answers() {
+    let within = Duration::from_millis(80);
+    // The last packet and its repair; the copy over the slow path is as late as what it repeats.
+    let took = with_the_end_lost(RecoveryKind::Auto, "2/3");
+    assert!(took <= within, "{took}");
+    // The last two packets, and the copy of one of them.
+    let took = with_the_end_lost(RecoveryKind::None, "1/2/4");
+    assert!(took <= within, "{took}");
 }
 
 /// A response over two paths, of which one is cut from `cut` to `restored` after the request. Also

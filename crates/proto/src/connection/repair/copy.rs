@@ -12,7 +12,7 @@ use crate::{
     crypto::Level,
     path::{
         Path,
-        sent::{Content, Resent, SentFrames, SentPacket},
+        sent::{Content, SentFrames, SentPacket},
     },
     policy::{Carried, RecoveryAction, RecoveryEvent},
     streams::Again,
@@ -32,7 +32,8 @@ impl Connection {
     ) -> Option<Built> {
         let path = self.paths.get_mut(&of)?;
         let packet = path.sent_mut(number)?;
-        packet.on_resent(Resent::Elsewhere);
+        let here = on == of && packet.is_stuck();
+        packet.on_moved();
         let frames = packet.frames.clone();
         path.move_marks();
         if !self.streams.unacked_data(&frames.streams) && frames.crypto.is_empty() {
@@ -44,7 +45,7 @@ impl Connection {
         builder.frames.copies_part = wrote == Again::Part;
         let built = self.finish_packet(now, builder, PacketPurpose::Copy, out)?;
         if let Some(packet) = self.paths.sent_packet_mut(of, number) {
-            packet.on_resent(Resent::Copied);
+            packet.on_copied(here);
         }
         self.stats.copies_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
@@ -113,6 +114,14 @@ impl Connection {
         match path.sent_mut(number) {
             Some(original) => original.on_arrived(Content::CopyArrived),
             None => _ = self.note_mended(now, of, number),
+        }
+    }
+
+    /// A recovery copy was declared lost: its original, if nobody knows what became of that, waits as if there
+    /// had been none.
+    pub(in crate::connection) fn on_copy_lost(&mut self, of: PathId, number: u64) {
+        if let Some(original) = self.paths.sent_packet_mut(of, number) {
+            original.on_copy_lost();
         }
     }
 
