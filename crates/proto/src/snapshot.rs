@@ -61,6 +61,8 @@ pub struct PathSnapshot {
     /// limit (RFC 9000 section 8) may not while another works; its un-ACKed packets can still be
     /// protected.
     pub usable: bool,
+    /// Whether it would be usable, and may carry recovery, but for a probe timeout that nothing has answered.
+    pub silent: bool,
     /// Whether it has an un-ACKed packet that is neither a copy nor protected by resending
     /// (FUSO-A3).
     pub protectable: bool,
@@ -91,6 +93,7 @@ impl PathSnapshot {
             pacing_wait: Duration::ZERO,
             ever_sent: true,
             usable: true,
+            silent: false,
             protectable: false,
         }
     }

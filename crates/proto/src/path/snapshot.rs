@@ -65,6 +65,10 @@ impl Path {
             pacing_wait,
             ever_sent: loss.ever_sent(),
             usable,
+            silent: self.is_suspect()
+                && self.may_carry_recovery()
+                && !self.is_backup()
+                && self.may_send_datagram(),
             protectable: view == View::Recovery && self.is_protectable(),
         }
     }

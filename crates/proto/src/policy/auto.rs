@@ -15,7 +15,7 @@
 //! | either, without a decoder, and soon ACKed     | nothing before that ([`SOON`])                        | - |
 //! | lost with its repair, on this path            | nothing, but for a trial now and then                 | `in_vain` |
 //! | stuck on a path whose probe timer has fired   | all of it on another path, by the transport           | `moved` |
-//! | the same, and no other path works             | copies between the probes                             | `after_silence` |
+//! | the same, or all others are far slower        | copies between the probes                             | `after_silence` |
 //!
 //! Repair leaves on the path where it is expected earliest, a loss on the way counted with what it
 //! would cost ([`arrival`]). That is another path than the packets' own unless the others are much
@@ -30,6 +30,8 @@
 //! an allowance per exchange), but for the copies after a probe timeout, and leaves only when nothing
 //! else waits and a window has room.
 //! Nothing is computed again while nothing has changed.
+
+mod silence;
 
 use recovery::{
     Exposed, PacketNumber, UnackedView,
@@ -48,6 +50,7 @@ use super::{
     RepairConfig, Scheme, SentData, StreamCode, Terms, paced,
 };
 use crate::{GRANULARITY, by_path::ByPath, stats::RecoveryReasons, wire::PathId};
+use silence::{COPIES_AFTER_PROBES, COPIES_PER_ROUND_TRIP, SILENT_TIMEOUTS, Silence};
 
 pub(super) const SCHEME: Scheme = Scheme { name: "auto", build };
 
@@ -77,12 +80,6 @@ const SAME_PATH: f64 = 2.0;
 /// long, and what has arrived needs none. Where a host close by is asked for thousands of things a second,
 /// almost all of it has.
 const SOON: Duration = Duration::from_millis(2);
-
-/// Copies that follow the two probes of a timeout, in so many timeouts in a row, and how many of them a
-/// round trip takes (docs/decisions/0042-copies-after-silence.md).
-const COPIES_AFTER_PROBES: u8 = 6;
-const SILENT_TIMEOUTS: u8 = 6;
-const COPIES_PER_ROUND_TRIP: u64 = 8;
 
 /// The loss rate from which on a path is known to lose packets: each flight of a handshake leaves
 /// twice. On others a flight leaves again when no answer has come.
@@ -118,28 +115,6 @@ struct Watch {
     mends: RepairYield,
     /// What is to follow the probes of its last timeout.
     silence: Silence,
-}
-
-/// Copies that follow the probes of a timeout.
-#[derive(Clone, Copy, Debug, Default)]
-struct Silence {
-    /// Probe timeouts since the last ACK.
-    timeouts: u8,
-    /// So many copies are left of this one.
-    left: u8,
-    /// When the next one leaves, once that is known.
-    at: Option<Instant>,
-    /// The first packet that it may repeat.
-    next: PacketNumber,
-}
-
-impl Silence {
-    /// Another probe timeout has passed without an answer.
-    fn on_timeout(&mut self) {
-        self.timeouts = self.timeouts.saturating_add(1);
-        let left = if self.timeouts <= SILENT_TIMEOUTS { COPIES_AFTER_PROBES } else { 0 };
-        *self = Self { left, timeouts: self.timeouts, ..Self::default() };
-    }
 }
 
 /// Why nothing was done.
@@ -306,6 +281,7 @@ impl Auto {
         &mut self,
         now: Instant,
         of: &PathSnapshot,
+        paths: &[PathSnapshot],
         unacked: &dyn UnackedView,
     ) -> Option<RecoveryAction> {
         let silence = &mut self.watches.get_mut(&of.id)?.silence;
@@ -313,7 +289,8 @@ impl Auto {
             return None;
         }
         let queue = of.expected_rtt.saturating_sub(of.min_rtt);
-        if !of.usable || !of.has_window() || queue > (of.min_rtt / 2).max(LATE) {
+        let room = of.in_flight + of.mtu <= of.window;
+        if !silence.allows(of, paths) || !room || queue > (of.min_rtt / 2).max(LATE) {
             return None;
         }
         let gap = (of.rtt / COPIES_PER_ROUND_TRIP).max(GRANULARITY);
@@ -428,10 +405,17 @@ impl RecoveryPolicy for Auto {
         unacked: &dyn UnackedView,
     ) -> RecoveryAction {
         self.all_sent = true;
-        if let Some(action) = paths.iter().find_map(|of| self.after_silence(now, of, unacked)) {
-            return action;
-        }
         let mut not_before: Option<Instant> = None;
+        for of in paths {
+            match self.after_silence(now, of, paths, unacked) {
+                // Other paths have theirs to do meanwhile.
+                Some(RecoveryAction::WaitUntil { at }) if !of.usable => {
+                    not_before = Some(not_before.map_or(at, |other| other.min(at)));
+                }
+                Some(action) => return action,
+                None => {}
+            }
+        }
         // The path that loses most comes first.
         let mut order: SmallVec<[(f64, &PathSnapshot); 8]> =
             paths.iter().map(|path| (path.history.loss(), path)).collect();
@@ -537,11 +521,12 @@ impl RecoveryPolicy for Auto {
             RecoveryEvent::PathTimeout { path, moved: true } => {
                 if let Some(watch) = self.watches.get_mut(path) {
                     watch.task = None;
+                    watch.silence.on_timeout(true);
                     self.reasons.moved += 1;
                 }
             }
             RecoveryEvent::PathTimeout { path, moved: false } => {
-                self.watches.get_or_default(*path).silence.on_timeout();
+                self.watches.get_or_default(*path).silence.on_timeout(false);
             }
             RecoveryEvent::Acked { path, .. } => {
                 if let Some(watch) = self.watches.get_mut(path) {

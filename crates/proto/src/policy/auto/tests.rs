@@ -432,6 +432,30 @@ fn no_copies_follow_where_they_would_do_harm_or_no_good() {
     }
 }
 
+/// What was moved to them arrives long after copies here have been answered.
+#[test]
+fn copies_follow_the_probe_where_all_other_paths_are_far_slower() {
+    let now = Instant::ORIGIN + Duration::from_secs(1);
+    let silent = PathSnapshot { usable: false, silent: true, ..path(0) };
+    let other = |rtt_ms| PathSnapshot::new(PathId(1), Duration::from_millis(rtt_ms), 1_200);
+    let next = |of: PathSnapshot, other: PathSnapshot| {
+        let mut auto = with_all_protected(path(0));
+        auto.on_event(now, &RecoveryEvent::PathTimeout { path: of.id, moved: true });
+        let packets = Packets::new(4, 1_200);
+        match auto.on_opportunity(now, &[of, other], &packets) {
+            RecoveryAction::WaitUntil { at } => auto.on_opportunity(at, &[of, other], &packets),
+            action => action,
+        }
+    };
+    let copy = RecoveryAction::Reinject { packet: PacketNumber(0), of: PathId(0), on: PathId(0) };
+    assert_eq!(next(silent, other(250)), copy);
+    assert_eq!(next(silent, other(150)), RecoveryAction::Nothing, "what was moved is there as soon");
+    let held = PathSnapshot { silent: false, ..silent };
+    assert_eq!(next(held, other(250)), RecoveryAction::Nothing, "it may carry no copies");
+    let full = PathSnapshot { in_flight: silent.window, ..silent };
+    assert_eq!(next(full, other(250)), RecoveryAction::Nothing);
+}
+
 #[test]
 fn copies_end_with_the_silence() {
     let (path, now) = (path(0), Instant::ORIGIN + Duration::from_secs(1));
