@@ -24,7 +24,7 @@ use crate::PacketPurpose;
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
 /// Probe timeouts for which a lost packet is remembered.
-const SPURIOUS_HORIZON: u64 = 8;
+pub(super) const SPURIOUS_HORIZON: u64 = 8;
 
 /// The state of RFC 9002 for one path.
 pub(super) struct LossRecovery {

@@ -11,8 +11,8 @@ use congestion::PathWindow;
 use units::{Duration, Instant};
 
 use super::{
-    Path,
-    loss::LossRecovery,
+    MAX_ACK_DELAY, Path,
+    loss::{LossRecovery, SPURIOUS_HORIZON},
     reordering::LostPacket,
     sent::{Epoch, SentPacket},
     space::{PacketSpace, Space},
@@ -160,10 +160,14 @@ impl LossRecovery {
     /// Packets that were declared lost have arrived after all.
     fn on_spurious_losses(&mut self, now: Instant, newly: &NewlyAcked) {
         let mut undo = false;
+        // They are on record until others are lost, through a pause as well. The ACK of what arrived before it may
+        // have been lost; the one that comes after it says nothing of how late that was.
+        let horizon = (self.measured.rtt.pto_base() + MAX_ACK_DELAY) * SPURIOUS_HORIZON;
         self.thresholds.on_spurious_ack();
         for packet in &newly.spurious {
             let overtaken_by = newly.overtaken_by(packet.number).unwrap_or(0);
             let age = self.timeouts.known_age(now - packet.sent_at, &self.measured.rtt);
+            let age = age.filter(|age| *age <= horizon);
             self.thresholds.on_spurious(overtaken_by, age.unwrap_or_default(), &self.measured.rtt);
             if let Some(age) = age
                 && self.thresholds.is_reordering_known()
@@ -407,6 +411,30 @@ mod tests {
             assert_eq!((thresholds.age(&measured.rtt), thresholds.packets()), (before, 10), "{was_lost}");
             assert_eq!(measured.rtt.latest(), Duration::from_millis(50));
         }
+    }
+
+    /// A lost packet came late, the ACK of that was lost, and the application paused: the next ACK names it. That made
+    /// the probe timeout of a path of 36 ms last for seconds, and a lost packet after the pause a standstill.
+    #[test]
+    fn what_came_late_before_a_pause_tells_no_round_trip_time_after_it() {
+        let mut path = path_of_50_ms();
+        let recovery = &mut path.recovery;
+        for _ in 0..3 {
+            recovery.thresholds.on_spurious_ack();
+            recovery.thresholds.on_spurious(4, Duration::from_millis(50), &recovery.measured.rtt);
+        }
+        let state = |recovery: &LossRecovery| {
+            let rtt = &recovery.measured.rtt;
+            (recovery.thresholds.age(rtt), rtt.pto_base(), rtt.latest())
+        };
+        let before = state(recovery);
+        let mut newly = NewlyAcked { largest_before: Some(16), ..NewlyAcked::default() };
+        newly.spurious.push(LostPacket { number: 7, sent_at: at(0), event: 0 });
+        recovery.on_spurious_losses(at(8_400), &newly);
+        assert_eq!(state(recovery), before);
+        newly.spurious[0].sent_at = at(8_300);
+        recovery.on_spurious_losses(at(8_400), &newly);
+        assert_eq!(recovery.measured.rtt.latest(), Duration::from_millis(100), "without a pause it does");
     }
 
     #[test]
