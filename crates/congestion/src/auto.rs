@@ -440,7 +440,8 @@ impl Controller for Auto {
         // Where a nearer host's round trip is RTT_min, or that of an earlier route, every delay looks like a queue, so
         // that no loss is known to come without one.
         let is_too_small = self.base.is_hearsay(ack.now) || self.base.is_outlived(ack.rtt.min);
-        let may_probe = (self.floor.is_lossy() || is_too_small) && !slow_start && !ack.app_limited;
+        let is_time = !slow_start && !self.base.is_young(ack.now);
+        let may_probe = (self.floor.is_lossy() || is_too_small) && is_time && !ack.app_limited;
         self.base.on_ack(ack, may_probe);
         self.half.watch(ack.now, self.base.is_probing(), self.packets(self.window()));
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);

@@ -1,8 +1,8 @@
 //! RTT_min, and how it stays true: the paper's is a minimum for ever.
 //!
 //! - A sample below it is it.
-//! - A second after the first sample ([`YOUTH`]; later on long routes), and then every [`LIFETIME`], the window is
-//!   halved until a round trip of packets sent after that is through. Without that, who comes to a full queue
+//! - A second after the first sample, and then every [`LIFETIME`], the window is halved until a
+//!   round trip of packets sent after that is through. Without that, who comes to a full queue
 //!   would hold the queue for the route, keep it full, and be confirmed by it.
 //! - If for [`LIFETIME`] no sample came near RTT_min, the smallest one of that round trip replaces
 //!   it: the route has changed. Or it is what earlier connections with the same address have seen,
@@ -22,8 +22,8 @@ use crate::Ack;
 const LIFETIME: Duration = Duration::from_secs(10);
 /// The time before the first probe.
 const YOUTH: Duration = Duration::from_secs(1);
-/// The same in round trips, if that is longer: on long routes slow start alone takes more than a second, and a probe
-/// costs what one round trip carries.
+/// The same in round trips where they are long: slow start alone takes more than a second there, and a probe costs what
+/// one round trip carries.
 const YOUNG_ROUNDS: u64 = 20;
 /// The time between two probes in round trips, if that is longer: so they cost half a per cent at
 /// most.
@@ -43,6 +43,8 @@ pub(crate) struct BaseRtt {
     /// When the next probe is due; `None` before the first sample.
     due: Option<Instant>,
     probe: Option<Probe>,
+    /// Whether there was one.
+    was_probed: bool,
     backoffs: Option<Backoffs>,
 }
 
@@ -109,6 +111,12 @@ impl BaseRtt {
         self.probe.is_some()
     }
 
+    /// Whether so few round trips have passed since the first sample that a first probe had better wait.
+    pub(crate) fn is_young(&self, now: Instant) -> bool {
+        let Some((Known { min, .. }, due)) = self.min.zip(self.due) else { return true };
+        !self.was_probed && now + YOUTH < due + min * YOUNG_ROUNDS
+    }
+
     /// Whoever has reason to wants the next probe at once.
     pub(crate) fn probe_soon(&mut self, now: Instant) {
         self.due = Some(now);
@@ -123,7 +131,7 @@ impl BaseRtt {
         let Known { min, .. } = *self.min.get_or_insert(Known { min: sample, own: true });
         let due = *self.due.get_or_insert_with(|| {
             self.seen_at = ack.now;
-            ack.now + YOUTH.max(min * YOUNG_ROUNDS)
+            ack.now + YOUTH
         });
         if sample <= min + min / NEAR {
             self.min = Some(Known { min: min.min(sample), own: true });
@@ -131,6 +139,7 @@ impl BaseRtt {
         }
         if may && self.probe.is_none() && ack.now >= due {
             self.probe = Some(Probe::Drain { since: ack.now });
+            self.was_probed = true;
         }
         self.go_on(ack);
     }
@@ -226,14 +235,17 @@ mod tests {
     }
 
     #[test]
-    fn on_a_long_route_the_first_probe_waits_for_twenty_round_trips() {
+    fn a_long_route_is_young_for_twenty_round_trips_unless_it_was_probed() {
+        let at = |ms: u64| at(600 + ms);
         let mut base = BaseRtt::default();
-        for now in (600..12_600).step_by(100) {
-            ack(&mut base, now, 600);
-            assert!(!base.is_probing(), "{now}");
-        }
-        ack(&mut base, 12_600, 600);
-        assert!(base.is_probing());
+        assert!(base.is_young(at(0)));
+        ack(&mut base, 600, 600);
+        assert!(base.is_young(at(11_999)) && !base.is_young(at(12_000)));
+        let mut short = BaseRtt::default();
+        ack(&mut short, 600, 50);
+        assert!(short.is_young(at(999)) && !short.is_young(at(1_000)));
+        ack(&mut base, 2_000, 600);
+        assert!(base.is_probing() && !base.is_young(at(2_000)));
     }
 
     #[test]
