@@ -328,6 +328,17 @@ fn a_round_trip_that_only_earlier_connections_had_is_measured_again() {
     assert!(matches!(smaller[..], [11_000..=11_100]), "{smaller:?}");
 }
 
+/// The same behind a satellite: no sooner than after 20 round trips of 550 ms.
+#[test]
+fn a_long_route_is_not_measured_before_twenty_round_trips() {
+    let mut auto = Auto.build(&Config::default());
+    let mut precedents = Precedents::default();
+    precedents.begin(Instant::ORIGIN, Duration::from_millis(550));
+    auto.recall(&precedents);
+    let smaller = shrinks(&mut *auto, 1_000..30_000, |_| [600, 600]);
+    assert!(matches!(smaller[..], [12_000..=12_100]), "{smaller:?}");
+}
+
 /// The route of a path that loses nothing gets longer after 5 s, and after 20 s the transport has forgotten what it was.
 #[test]
 fn a_route_that_got_longer_is_measured_once_its_old_round_trip_is_forgotten() {
