@@ -308,7 +308,10 @@ impl Connection {
 
     fn on_packet_lost(&mut self, now: Instant, level: Level, id: PathId, lost: DeclaredLost) {
         let DeclaredLost { number, kind, mut packet, .. } = lost;
-        if let Some((of, original)) = packet.frames.copy_of {
+        // What had the datagrams alone says nothing of a copy of the stream data.
+        if let Some((of, original)) = packet.frames.copy_of
+            && packet.frames.carries_data()
+        {
             self.on_copy_lost(of, original);
         }
         // Only what counts as lost can count as mended.

@@ -183,6 +183,54 @@ fn a_copy_of_stream_data_settles_no_datagram_beside_it() {
     assert_eq!(settled(&client), (1, 1, 0, 0));
 }
 
+/// Opens path 1 where path 0 is.
+fn open_second(client: &mut Connection, config: &TransportConfig) {
+    let network = client.paths[&PathId::ZERO].network();
+    let mut path = Path::new(PathId(1), network, config, Instant::ORIGIN);
+    path.open();
+    client.paths.insert(PathId(1), path);
+    let (cid, token) = (ConnectionId::new(&[9; 8]).unwrap(), crate::wire::ResetToken([9; 16]));
+    client.cids.on_new(PathId(1), 0, 0, cid, token).unwrap();
+}
+
+/// A packet may have both, and copies of each. Those of datagrams have none of the stream's bytes.
+#[test]
+fn a_lost_copy_of_datagrams_takes_no_stream_data_from_another_path() {
+    use crate::path::{sending::NewPacket, sent::SentFrames, source::Source, space::Space};
+    let recovery = RecoveryKind::None;
+    let (mut client, _) = connected_with(TransportConfig { recovery, ..TransportConfig::default() });
+    allow_data(&mut client);
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, b"stream data").unwrap();
+    let mut out = Vec::new();
+    client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
+    let (original, _) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+    open_second(&mut client, &TransportConfig::default());
+    out.clear();
+    let copy = client.send_copy(Instant::ORIGIN, PathId::ZERO, original, PathId(1), &mut out).unwrap();
+    let data = client.paths[&PathId::ZERO].sent().get(original).unwrap().frames.clone();
+    let copy_of = Some((PathId::ZERO, original));
+    // The second copy has the datagrams alone, the third the data once more.
+    for (number, frames) in [(1, SentFrames::default()), (2, data)] {
+        let packet = NewPacket {
+            number: copy.number + number,
+            level: Level::OneRtt,
+            size: 1_200,
+            purpose: crate::PacketPurpose::Copy,
+            ack_eliciting: true,
+            frames: SentFrames { copy_of, ..frames },
+            source: Source::Nothing,
+        };
+        client.paths.get_mut(&PathId(1)).unwrap().on_packet_sent(Instant::ORIGIN, Space::Data, packet);
+    }
+    let later = Instant::ORIGIN + Duration::from_millis(20);
+    let is_stuck = |client: &Connection| client.paths.sent_packet(PathId::ZERO, original).unwrap().is_stuck();
+    client.give_up_packet(later, PathId(1), copy.number + 1);
+    assert!(!is_stuck(&client), "the stream's bytes are under way on path 1");
+    client.give_up_packet(later, PathId(1), copy.number + 2);
+    assert!(is_stuck(&client));
+}
+
 /// What the copy had no room for is as lost as before.
 #[test]
 fn a_copy_on_a_path_that_carries_less_mends_nothing() {
@@ -197,12 +245,7 @@ fn a_copy_on_a_path_that_carries_less_mends_nothing() {
         client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
         let (original, _) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
         let config = TransportConfig { initial_datagram_size: size, ..TransportConfig::default() };
-        let network = client.paths[&PathId::ZERO].network();
-        let mut path = Path::new(PathId(1), network, &config, Instant::ORIGIN);
-        path.open();
-        client.paths.insert(PathId(1), path);
-        let (cid, token) = (ConnectionId::new(&[9; 8]).unwrap(), crate::wire::ResetToken([9; 16]));
-        client.cids.on_new(PathId(1), 0, 0, cid, token).unwrap();
+        open_second(&mut client, &config);
         out.clear();
         client.send_copy(Instant::ORIGIN, PathId::ZERO, original, PathId(1), &mut out).unwrap();
         let (later, mut ack) = (Instant::ORIGIN + Duration::from_millis(20), Vec::new());
