@@ -316,13 +316,19 @@ fn shrinks(auto: &mut dyn Controller, sent: Range<u64>, rtt: impl Fn(u64) -> [u6
     sent.filter(|n| is_smaller_after(*n)).collect()
 }
 
+/// One that earlier connections have told of a round trip of so many ms.
+fn auto_that_knows(ms: u64) -> Box<dyn Controller> {
+    let mut auto = Auto.build(&Config::default());
+    let mut precedents = Precedents::default();
+    precedents.begin(Instant::ORIGIN, Duration::from_millis(ms));
+    auto.recall(&precedents);
+    auto
+}
+
 /// Behind the address of a host that was 40 ms away is another one, 75 ms away.
 #[test]
 fn a_round_trip_that_only_earlier_connections_had_is_measured_again() {
-    let mut auto = Auto.build(&Config::default());
-    let mut precedents = Precedents::default();
-    precedents.begin(Instant::ORIGIN, Duration::from_millis(40));
-    auto.recall(&precedents);
+    let mut auto = auto_that_knows(40);
     let smaller = shrinks(&mut *auto, 1_000..30_000, |_| [75, 75]);
     // Ten seconds after the first sample, once: then it is known.
     assert!(matches!(smaller[..], [11_000..=11_100]), "{smaller:?}");
@@ -331,10 +337,7 @@ fn a_round_trip_that_only_earlier_connections_had_is_measured_again() {
 /// The same behind a satellite: no sooner than after 20 round trips of 550 ms.
 #[test]
 fn a_long_route_is_not_measured_before_twenty_round_trips() {
-    let mut auto = Auto.build(&Config::default());
-    let mut precedents = Precedents::default();
-    precedents.begin(Instant::ORIGIN, Duration::from_millis(550));
-    auto.recall(&precedents);
+    let mut auto = auto_that_knows(550);
     let smaller = shrinks(&mut *auto, 1_000..30_000, |_| [600, 600]);
     assert!(matches!(smaller[..], [12_000..=12_100]), "{smaller:?}");
 }

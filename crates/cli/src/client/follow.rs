@@ -94,14 +94,21 @@ mod tests {
         status::{Change, Order},
     };
 
+    /// A connection all of whose streams are taken, what takes them, and the name of its path.
+    async fn without_a_stream() -> (Connection, impl Sized, Live, String) {
+        let (connection, stream, other) = connected().await;
+        // The peer allows four.
+        let others = [connection.open_bi().await, connection.open_bi().await, connection.open_bi().await];
+        let (live, name) = (Live::new(true), "wlan0 (127.0.0.1)".to_owned());
+        live.path_names().insert(PathId(0), name.clone());
+        (connection, (stream, other, others), live, name)
+    }
+
     /// As at a client whose programs keep connections to origin servers on all streams that there are.
     #[tokio::test]
     async fn a_wish_that_finds_no_stream_has_a_kept_connection_give_way() {
-        let (connection, _stream, _other) = connected().await;
-        // The peer allows four.
-        let _others = [connection.open_bi().await, connection.open_bi().await, connection.open_bi().await];
-        let (live, demand, name) = (Live::new(true), Demand::new(), "wlan0 (127.0.0.1)".to_owned());
-        live.path_names().insert(PathId(0), name.clone());
+        let (connection, _streams, live, name) = without_a_stream().await;
+        let demand = Demand::new();
         let order = Order { names: vec![name.clone()], change: Change::Metered };
         live.wishes.order(&order, &[name]).unwrap();
         tokio::select! {
@@ -115,11 +122,8 @@ mod tests {
     /// As a path that costs money, and is to be paused while the server takes its time with the wish before.
     #[tokio::test]
     async fn a_wish_holds_here_while_the_server_has_not_heard_of_the_one_before() {
-        let (connection, _stream, _other) = connected().await;
-        // The peer allows four.
-        let _others = [connection.open_bi().await, connection.open_bi().await, connection.open_bi().await];
-        let (live, demand, name) = (Live::new(true), Demand::new(), "wlan0 (127.0.0.1)".to_owned());
-        live.path_names().insert(PathId(0), name.clone());
+        let (connection, _streams, live, name) = without_a_stream().await;
+        let demand = Demand::new();
         let wish = |rate| {
             let order = Order { names: vec![name.clone()], change: Change::Cap(Some(rate)) };
             live.wishes.order(&order, slice::from_ref(&name)).unwrap();
