@@ -5,6 +5,7 @@ use std::{future::poll_fn, pin::pin, sync::Arc};
 use bytes::Bytes;
 use h3::{
     error::{Code, StreamError},
+    ext::Protocol,
     proto::frame::Frame,
     server::RequestStream,
 };
@@ -114,7 +115,8 @@ where
 
 /// The request, once its fields have come, and whether they make one: `h3` says of most, and refuses
 /// them, but not of pseudo-header fields that come twice or late, nor where both scheme and path are missing,
-/// which only CONNECT does without (RFC 9114 sections 4.3.1 and 4.4).
+/// which only CONNECT does without (RFC 9114 sections 4.3.1 and 4.4), nor of a protocol, which only CONNECT may ask
+/// for (RFC 8441 section 4).
 async fn resolve(mut resolver: Resolver) -> Result<Resolved, StreamError> {
     let frame = poll_fn(|cx| resolver.frame_stream.poll_next(cx)).await;
     let sound = match &frame {
@@ -122,8 +124,10 @@ async fn resolve(mut resolver: Resolver) -> Result<Resolved, StreamError> {
         _ => Ok(()),
     };
     let (request, stream) = resolver.accept_with_frame(frame)?.resolve().await?;
-    let names_target = request.uri().scheme().is_some() || request.method() == Method::CONNECT;
-    Ok((request, stream, if names_target { sound } else { Err(Malformed) }))
+    let has_protocol = request.extensions().get::<Protocol>().is_some();
+    let names_target = request.uri().scheme().is_some() && !has_protocol;
+    let is_request = names_target || request.method() == Method::CONNECT;
+    Ok((request, stream, if is_request { sound } else { Err(Malformed) }))
 }
 
 /// What has become of a request whose fields do not come, and with which status it was refused, if it was.

@@ -386,13 +386,15 @@ async fn requests_whose_pseudo_headers_come_twice_or_late_or_not_at_all_are_rese
     let pair = Pair::new();
     watchdog(async {
         let client = against(&pair, Limits::default()).await;
-        let sections: [&[u8]; 4] = [
+        let sections: [&[u8]; 5] = [
             // A path again, an authority behind another field, and the status of a response.
             &[0xd1, 0xd7, 0xc1, 0x50, 1, b'x', 0x51, 2, b'/', b'a'],
             &[0xd1, 0xd7, 0xc1, 0xdd, 0x50, 1, b'x'],
             &[0xd1, 0xd7, 0xc1, 0x50, 1, b'x', 0xd9],
             // Neither scheme nor path.
             &[0xd1, 0x50, 1, b'x'],
+            // A protocol that a GET asks for (RFC 8441 section 4).
+            b"\xd1\xd7\xc1\x50\x01x\x27\x02:protocol\x0cwebtransport",
         ];
         for section in sections {
             let (mut send, mut recv) = client.open_bi().await.unwrap();
