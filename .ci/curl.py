@@ -1,5 +1,6 @@
 """What `.ci/curl` asks of `mendpath serve`: curl.py PROGRAM FOLDER."""
 
+import atexit
 import gzip
 import hashlib
 import http.server
@@ -37,6 +38,8 @@ def serve(*arguments):
     """Starts a server; returns its process and port."""
     command = [program, "serve", "--listen", "127.0.0.1:0", *arguments]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    # Where something is not as it should be: it would hold our output, and who reads that would wait for it.
+    atexit.register(server.kill)
     for line in server.stderr:
         if found := re.search(r"HTTP/3 on UDP 127\.0\.0\.1:(\d+)", line):
             threading.Thread(target=server.stderr.read, daemon=True).start()
