@@ -116,7 +116,8 @@ async fn keep(name: &'static str, set: Arc<Mutex<Option<Set>>>) -> Infallible {
     loop {
         let set = set.clone();
         // Done by a program.
-        let done = tokio::task::spawn_blocking(move || put_back(&mut lock(&set), || list(name), nft)).await;
+        let done =
+            tokio::task::spawn_blocking(move || see_to(name, &mut lock(&set), || list(name), nft)).await;
         match done.unwrap_or(Ok(false)) {
             Ok(true) => {
                 say(format_args!(
@@ -127,9 +128,7 @@ async fn keep(name: &'static str, set: Arc<Mutex<Option<Set>>>) -> Infallible {
             Ok(false) => failed = false,
             Err(said) => {
                 if !failed {
-                    say(format_args!(
-                        "something changed the packet filter's table {name}, and it cannot be put back: {said}"
-                    ));
+                    say(said);
                 }
                 failed = true;
             }
@@ -139,6 +138,22 @@ async fn keep(name: &'static str, set: Arc<Mutex<Option<Set>>>) -> Infallible {
             heard(&changes).await;
         }
     }
+}
+
+/// As [`put_back`], and what to say where that fails.
+fn see_to(
+    name: &str,
+    set: &mut Option<Set>,
+    list: impl Fn() -> Option<String>,
+    apply: impl Fn(&str) -> Result<(), String>,
+) -> Result<bool, String> {
+    let was_known = set.as_ref().is_some_and(|set| set.listed.is_some());
+    put_back(set, list, apply).map_err(|said| match was_known {
+        true => {
+            format!("something changed the packet filter's table {name}, and it cannot be put back: {said}")
+        }
+        false => format!("whether something changes the packet filter's table {name} cannot be seen: {said}"),
+    })
 }
 
 /// Sets it. How it is listed is seen by setting it once more, lest something changes it meanwhile. Where that
@@ -269,6 +284,18 @@ mod tests {
         let mut set = Some(Set { rules: "ours".to_owned(), listed: None });
         assert_eq!(put_back(&mut set, || Some("as set".to_owned()), |_| Ok(())), Ok(false));
         assert_eq!(set.and_then(|set| set.listed).as_deref(), Some("as set"));
+    }
+
+    /// What could not be looked at may be as it was set.
+    #[test]
+    fn only_what_was_known_is_told_as_changed() {
+        for (listed, changed) in [(None, false), (Some("as set".to_owned()), true)] {
+            let mut set = Some(Set { rules: "ours".to_owned(), listed });
+            let fails = |_: &str| Err("no more programs".to_owned());
+            let said = see_to("ours", &mut set, || None, fails).unwrap_err();
+            assert_eq!(said.starts_with("something changed"), changed, "{said}");
+            assert!(said.ends_with("no more programs"), "{said}");
+        }
     }
 
     /// Puts back what is listed like this, one after the other, and says what is taken for right then.
