@@ -63,3 +63,12 @@ fn come_back() {
 fn tuned() {
     says("tuned", &["as it comes: ", "a network of our own: ", "datagrams of 8900 bytes"]);
 }
+
+/// The certificate of its server is among the roots of its client.
+#[test]
+fn from_quinn() {
+    says(
+        "from_quinn",
+        &["the server sent back: hello", "and as a datagram: ping", "the client says 7: done"],
+    );
+}
