@@ -41,9 +41,17 @@ impl Pair {
 
     /// With a client of which something is said besides.
     pub(crate) fn with(said: impl FnOnce(ClientConfig) -> ClientConfig) -> Self {
+        Self::with_both(said, |server| server)
+    }
+
+    /// With both of which something is said besides.
+    pub(crate) fn with_both(
+        of_client: impl FnOnce(ClientConfig) -> ClientConfig,
+        of_server: impl FnOnce(ServerConfig) -> ServerConfig,
+    ) -> Self {
         let identity = Identity::self_signed(["localhost"]).unwrap();
-        let client = said(ClientConfig::with_pinned_key(identity.pin()).alpn([ALPN]));
-        let server = ServerConfig::with_identity(&identity).unwrap().alpn([ALPN]);
+        let client = of_client(ClientConfig::with_pinned_key(identity.pin()).alpn([ALPN]));
+        let server = of_server(ServerConfig::with_identity(&identity).unwrap().alpn([ALPN]));
         Self {
             server: Endpoint::server(server, LOOPBACK).unwrap(),
             client: Endpoint::builder().bind(LOOPBACK).client(client).build().unwrap(),

@@ -7,6 +7,7 @@ mod common;
 mod datagrams;
 mod fields;
 mod hostile;
+mod hostile_qpack;
 mod plain;
 mod requests;
 mod service;
