@@ -135,6 +135,17 @@ async fn who_does_not_answer_while_the_server_behind_works_is_given_up() {
     assert!(frames(&heard).any(|(kind, _)| kind == PING), "it is asked");
 }
 
+/// Those of one request that begin and do not end.
+#[tokio::test]
+async fn fields_that_do_not_come_end_the_connection() {
+    let time = Duration::from_millis(300);
+    let mut slow = connect(site(Limits { idle: time, send: time, ..short() }).await, "h2").await;
+    // HEADERS without END_HEADERS.
+    slow.write_all(&[PREFACE, &frame(4, 0, 0, &[]), &frame(1, 1, 1, GET)].concat()).await.unwrap();
+    let heard = rest(&mut slow).await;
+    assert!(frames(&heard).any(|(kind, _)| kind == GOAWAY), "it says good-bye");
+}
+
 #[tokio::test]
 async fn a_response_that_is_not_taken_is_given_up() {
     const CANCEL: &[u8] = &[0, 0, 0, 8];
