@@ -1,6 +1,6 @@
-//! The load test of web servers: one client of h3-quinn asks each of them in turn, over loopback,
-//! round by round. A server is a process of its own and new for every measurement, so that its CPU
-//! time and memory are of that load alone.
+//! The load test of web servers: one client asks each of them in turn, over loopback, round by round.
+//! A server is a process of its own and new for every measurement, so that its CPU time and memory are
+//! of that load alone.
 
 mod client;
 mod server;
@@ -14,6 +14,7 @@ use self::{
     client::Client,
     server::{Process, Server, Site},
 };
+use crate::h3_quinn::Over;
 
 /// What to measure.
 #[derive(Args)]
@@ -21,6 +22,9 @@ pub(crate) struct Load {
     /// The program `mendpath`; without it, only the servers of this program are measured.
     #[arg(long)]
     program: Option<PathBuf>,
+    /// What carries the client's HTTP/3.
+    #[arg(long, value_enum, default_value_t = Over::Quinn)]
+    client: Over,
     /// Connections at once; a column of measurements for each.
     #[arg(long, value_delimiter = ',', default_value = "1,16,64")]
     connections: Vec<usize>,
@@ -97,7 +101,7 @@ async fn turns(
 async fn measure(load: &Load, server: Server, site: &Site, case: Case) -> Result<Figures> {
     let (connections, bytes) = case;
     let process = Process::start(server, load.program.as_deref(), site)?;
-    let mut client = Client::new(site.roots()?, process.address())?;
+    let mut client = Client::new(load.client, site.roots()?, process.address())?;
     client.connect(connections).await?;
     client.ask(load.requests, &Site::path(bytes), bytes);
     let time = Duration::from_millis(load.milliseconds);

@@ -1,6 +1,7 @@
-//! The client, the same for every server: h3 over quinn with its own settings.
+//! The client, the same for every server: h3 over quinn with its own settings, or the same over Mendpath.
 
 use std::{
+    future::poll_fn,
     net::{Ipv4Addr, SocketAddr},
     sync::{
         Arc,
@@ -11,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::{Buf as _, Bytes};
-use h3::{client::SendRequest, error::StreamError};
+use h3::{client::SendRequest, error::StreamError, quic::OpenStreams};
 use http::{Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::RootCertStore;
@@ -20,17 +21,27 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::certificate;
+use crate::{certificate, h3_quinn::Over};
 
 /// How often a server that is still starting is asked for a connection, and for how long.
 const ATTEMPTS: u32 = 40;
 const ATTEMPT: Duration = Duration::from_millis(250);
 
-type Requests = SendRequest<h3_quinn::OpenStreams, Bytes>;
+/// What makes connections.
+enum Endpoint {
+    Quinn(quinn::Endpoint),
+    Mendpath(mendpath::Endpoint),
+}
+
+/// What makes the requests of a connection.
+enum Requests {
+    Quinn(SendRequest<::h3_quinn::OpenStreams, Bytes>),
+    Mendpath(SendRequest<mendpath_h3::OpenStreams, Bytes>),
+}
 
 /// Connections to one server and what they carry.
 pub(super) struct Client {
-    endpoint: quinn::Endpoint,
+    endpoint: Endpoint,
     server: SocketAddr,
     connections: Vec<Requests>,
     /// Each asks for one file after the other, until it is dropped or fails.
@@ -40,16 +51,27 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(roots: Arc<RootCertStore>, server: SocketAddr) -> Result<Self> {
+    pub(super) fn new(over: Over, roots: Arc<RootCertStore>, server: SocketAddr) -> Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_root_certificates(roots)
             .with_no_client_auth();
         tls.alpn_protocols = vec![b"h3".to_vec()];
-        let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-        let mut endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
-        endpoint.set_default_client_config(config);
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let endpoint = match over {
+            Over::Quinn => {
+                let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
+                let mut endpoint = quinn::Endpoint::client(local)?;
+                endpoint.set_default_client_config(config);
+                Endpoint::Quinn(endpoint)
+            }
+            Over::Mendpath => {
+                let endpoint = mendpath::Endpoint::client(local)?;
+                endpoint.set_default_client_config(mendpath::ClientConfig::with_tls(tls));
+                Endpoint::Mendpath(endpoint)
+            }
+        };
         Ok(Self {
             endpoint,
             server,
@@ -62,22 +84,23 @@ impl Client {
     /// Opens so many connections, once the server listens.
     pub(super) async fn connect(&mut self, connections: usize) -> Result<()> {
         while self.connections.len() < connections {
-            let quic = self.dial().await?;
-            let (mut driver, requests) = h3::client::new(h3_quinn::Connection::new(quic)).await?;
-            tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+            let requests = match &self.endpoint {
+                Endpoint::Quinn(endpoint) => {
+                    let quic = dial(|| endpoint.connect(self.server, certificate::NAME)).await?;
+                    let (mut driver, requests) = h3::client::new(::h3_quinn::Connection::new(quic)).await?;
+                    tokio::spawn(async move { poll_fn(|cx| driver.poll_close(cx)).await });
+                    Requests::Quinn(requests)
+                }
+                Endpoint::Mendpath(endpoint) => {
+                    let quic = dial(|| endpoint.connect(self.server, certificate::NAME)).await?;
+                    let (mut driver, requests) = h3::client::new(mendpath_h3::Connection::new(quic)).await?;
+                    tokio::spawn(async move { poll_fn(|cx| driver.poll_close(cx)).await });
+                    Requests::Mendpath(requests)
+                }
+            };
             self.connections.push(requests);
         }
         Ok(())
-    }
-
-    async fn dial(&self) -> Result<quinn::Connection> {
-        for _ in 0..ATTEMPTS {
-            let connecting = self.endpoint.connect(self.server, certificate::NAME)?;
-            if let Ok(connected) = timeout(ATTEMPT, connecting).await {
-                return Ok(connected?);
-            }
-        }
-        bail!("the server does not listen")
     }
 
     /// Begins to ask for a file of so many bytes, so many times at once on each connection.
@@ -85,9 +108,15 @@ impl Client {
         let uri = format!("https://{}{path}", certificate::NAME);
         for connection in &self.connections {
             for _ in 0..at_once {
-                let (connection, uri) = (connection.clone(), uri.clone());
-                let received = self.received.clone();
-                self.asking.spawn(ask(connection, uri, bytes, received));
+                let (uri, received) = (uri.clone(), self.received.clone());
+                match connection {
+                    Requests::Quinn(requests) => {
+                        self.asking.spawn(ask(requests.clone(), uri, bytes, received))
+                    }
+                    Requests::Mendpath(requests) => {
+                        self.asking.spawn(ask(requests.clone(), uri, bytes, received))
+                    }
+                };
             }
         }
     }
@@ -110,13 +139,41 @@ impl Client {
     pub(super) async fn close(mut self) {
         self.asking.shutdown().await;
         self.connections.clear();
-        self.endpoint.close(quinn::VarInt::from_u32(0x100), b"");
         // The server is ended next, whether it has heard of it or not.
-        let _ = timeout(ATTEMPT, self.endpoint.wait_idle()).await;
+        let _ = match &self.endpoint {
+            Endpoint::Quinn(endpoint) => {
+                endpoint.close(quinn::VarInt::from_u32(0x100), b"");
+                timeout(ATTEMPT, endpoint.wait_idle()).await
+            }
+            Endpoint::Mendpath(endpoint) => {
+                endpoint.close(mendpath::VarInt::from_u32(0x100), b"");
+                timeout(ATTEMPT, endpoint.wait_idle()).await
+            }
+        };
     }
 }
 
-async fn ask(mut connection: Requests, uri: String, bytes: usize, received: Arc<AtomicU64>) -> Result<()> {
+/// A connection to a server that may still be starting.
+async fn dial<F, C, E, N>(connect: impl Fn() -> Result<F, N>) -> Result<C>
+where
+    F: Future<Output = Result<C, E>>,
+    E: std::error::Error + Send + Sync + 'static,
+    N: std::error::Error + Send + Sync + 'static,
+{
+    for _ in 0..ATTEMPTS {
+        if let Ok(connected) = timeout(ATTEMPT, connect()?).await {
+            return Ok(connected?);
+        }
+    }
+    bail!("the server does not listen")
+}
+
+async fn ask<T: OpenStreams<Bytes>>(
+    mut connection: SendRequest<T, Bytes>,
+    uri: String,
+    bytes: usize,
+    received: Arc<AtomicU64>,
+) -> Result<()> {
     loop {
         let mut stream = connection.send_request(Request::get(&uri).body(())?).await?;
         match stream.finish().await {
