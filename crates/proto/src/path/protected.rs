@@ -111,9 +111,8 @@ impl Path {
 
     /// The oldest un-ACKed packet whose data nothing but this path may bring. Those that were copied are sought
     /// among the oldest of all.
-    pub(crate) fn oldest_stuck(&self) -> Option<u64> {
-        let mut oldest = self.space.sent.iter().take(MAX_COPIED_RECORDS);
-        let stuck = oldest.find(|(_, p)| p.is_stuck()).map(|(number, _)| number);
+    pub(crate) fn oldest_stuck(&mut self) -> Option<u64> {
+        let stuck = self.space.sent.among_oldest(MAX_COPIED_RECORDS, SentPacket::is_stuck);
         stuck.into_iter().chain(self.oldest_protectable()).min()
     }
 

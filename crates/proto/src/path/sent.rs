@@ -386,6 +386,19 @@ impl SentPackets {
         (at < end).then(|| self.first + at as u64)
     }
 
+    /// The first of the `most` oldest records that is `wanted`. What lies between them is walked once.
+    pub(super) fn among_oldest(&mut self, most: usize, wanted: impl Fn(&SentPacket) -> bool) -> Option<u64> {
+        let mut from = self.first;
+        for _ in 0..most {
+            let number = self.next_recorded(from, self.next_number())?;
+            if self.get(number).is_some_and(&wanted) {
+                return Some(number);
+            }
+            from = number + 1;
+        }
+        None
+    }
+
     /// How many slots behind this one, which has no record, are known to have none either.
     fn followers(&self, at: usize) -> usize {
         if at + 1 < self.ring.len() { self.ring[at].neighbours() } else { 0 }
@@ -549,6 +562,17 @@ mod tests {
             assert_eq!(sent.next_recorded(from, u64::MAX), Some(BARE + 2));
             assert_eq!(sent.followers(from as usize) as u64, BARE + 1 - from);
         }
+    }
+
+    /// The same of who acknowledges number by number, and leaves out the oldest.
+    #[test]
+    fn what_follows_the_oldest_record_is_looked_at_once() {
+        let mut sent = SentPackets::default();
+        (0..=1_001).for_each(|n| sent.insert(n, Some(SentPacket { size: (n / 1_000) as u16, ..packet() })));
+        (1..=1_000).for_each(|n| _ = sent.remove(n, Removed::Acked));
+        assert_eq!(sent.among_oldest(1, |p| p.size > 0), None);
+        assert_eq!((sent.among_oldest(2, |p| p.size > 0), sent.followers(1)), (Some(1_001), 999));
+        assert_eq!(sent.among_oldest(3, |p| p.size > 1), None, "there are but two");
     }
 
     #[test]

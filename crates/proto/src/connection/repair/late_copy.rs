@@ -81,8 +81,8 @@ impl Connection {
 
     /// Number and time of the oldest packet of a path that nothing but this path may bring: what recovery has
     /// copied over the same path may be as late as the packet, and what was lost brings nothing.
-    fn oldest_stuck(&self, id: PathId) -> Option<(u64, Instant)> {
-        let path = self.paths.get(&id)?;
+    fn oldest_stuck(&mut self, id: PathId) -> Option<(u64, Instant)> {
+        let path = self.paths.get_mut(&id)?;
         let number = path.oldest_stuck()?;
         Some((number, path.sent().get(number)?.sent_at))
     }
