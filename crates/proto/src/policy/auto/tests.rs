@@ -452,6 +452,9 @@ fn copies_follow_the_probe_where_all_other_paths_are_far_slower() {
     assert_eq!(next(silent, other(150)), RecoveryAction::Nothing, "what was moved is there as soon");
     let held = PathSnapshot { silent: false, ..silent };
     assert_eq!(next(held, other(250)), RecoveryAction::Nothing, "it may carry no copies");
+    let metered = PathSnapshot { usable: false, ..other(150) };
+    assert_eq!(next(silent, metered), RecoveryAction::Nothing, "it carries what was moved");
+    assert_eq!(next(silent, PathSnapshot { silent: true, ..metered }), copy, "it answers as little");
     let full = PathSnapshot { in_flight: silent.window, ..silent };
     assert_eq!(next(full, other(250)), RecoveryAction::Nothing);
 }
