@@ -407,14 +407,14 @@ impl RecoveryPolicy for Auto {
         self.all_sent = true;
         let mut not_before: Option<Instant> = None;
         for of in paths {
-            match self.after_silence(now, of, paths, unacked) {
+            let at = match self.after_silence(now, of, paths, unacked) {
                 // Other paths have theirs to do meanwhile.
-                Some(RecoveryAction::WaitUntil { at }) if !of.usable => {
-                    not_before = Some(not_before.map_or(at, |other| other.min(at)));
-                }
+                Some(RecoveryAction::WaitUntil { at }) if !of.usable => at,
+                Some(RecoveryAction::Wait { .. }) if !of.usable => now + of.pacing_wait,
                 Some(action) => return action,
-                None => {}
-            }
+                None => continue,
+            };
+            not_before = Some(not_before.map_or(at, |other| other.min(at)));
         }
         // The path that loses most comes first.
         let mut order: SmallVec<[(f64, &PathSnapshot); 8]> =

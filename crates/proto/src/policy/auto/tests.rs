@@ -455,6 +455,11 @@ fn copies_follow_the_probe_where_all_other_paths_are_far_slower() {
     let metered = PathSnapshot { usable: false, ..other(150) };
     assert_eq!(next(silent, metered), RecoveryAction::Nothing, "it carries what was moved");
     assert_eq!(next(silent, PathSnapshot { silent: true, ..metered }), copy, "it answers as little");
+    let paced = next(PathSnapshot { pacing_wait: Duration::from_millis(5), ..silent }, other(250));
+    assert!(
+        matches!(paced, RecoveryAction::WaitUntil { .. }),
+        "other paths' repair waits for no pacer here: {paced:?}"
+    );
     let full = PathSnapshot { in_flight: silent.window, ..silent };
     assert_eq!(next(full, other(250)), RecoveryAction::Nothing);
 }
