@@ -13,6 +13,9 @@ pub(crate) enum Resent {
     CopiedHere,
     /// Recovery has sent a copy of the packet over another path.
     Copied,
+    /// Recovery has copied the packet, and a probe timeout has made its frames pending again: whatever becomes of
+    /// the copies, another packet answers for them.
+    CopiedAndMoved,
 }
 
 impl SentPacket {
@@ -20,13 +23,26 @@ impl SentPacket {
     pub(crate) fn on_moved(&mut self) {
         self.resent = match self.resent {
             Resent::No | Resent::Elsewhere => Resent::Elsewhere,
-            Resent::CopiedHere | Resent::Copied => Resent::Copied,
+            Resent::CopiedHere | Resent::Copied | Resent::CopiedAndMoved => Resent::CopiedAndMoved,
         };
     }
 
-    /// Recovery has sent a copy of it; `here`: over its own path, and nothing of it has left over another one.
-    pub(crate) fn on_copied(&mut self, here: bool) {
-        self.resent = if here { Resent::CopiedHere } else { Resent::Copied };
+    /// Recovery is about to copy it, or finds nothing left to copy: it is not the first to be looked at any more.
+    /// Returns what was known of it, for [`on_copied`](Self::on_copied).
+    pub(crate) fn on_copy_tried(&mut self) -> Resent {
+        let before = self.resent;
+        self.on_moved();
+        before
+    }
+
+    /// Recovery has sent a copy of it, of which this was known `before`; `here`: over its own path, and nothing of it
+    /// has left over another one.
+    pub(crate) fn on_copied(&mut self, before: Resent, here: bool) {
+        self.resent = match before {
+            Resent::Elsewhere | Resent::CopiedAndMoved => Resent::CopiedAndMoved,
+            _ if here => Resent::CopiedHere,
+            _ => Resent::Copied,
+        };
     }
 
     /// A copy of it was lost.
@@ -43,7 +59,7 @@ impl SentPacket {
 
     /// Whether recovery has sent a copy of it.
     pub(crate) fn is_copied(&self) -> bool {
-        matches!(self.resent, Resent::CopiedHere | Resent::Copied)
+        matches!(self.resent, Resent::CopiedHere | Resent::Copied | Resent::CopiedAndMoved)
     }
 
     /// Whether what it carried is under way on its own path alone.
@@ -70,8 +86,14 @@ mod tests {
     #[test]
     fn a_packet_is_stuck_until_something_of_it_is_under_way_on_another_path() {
         type Event = fn(&mut SentPacket);
-        let here: Event = |packet| packet.on_copied(true);
-        let elsewhere: Event = |packet| packet.on_copied(false);
+        let here: Event = |packet| {
+            let before = packet.on_copy_tried();
+            packet.on_copied(before, true);
+        };
+        let elsewhere: Event = |packet| {
+            let before = packet.on_copy_tried();
+            packet.on_copied(before, false);
+        };
         let arrived: Event = |packet| packet.on_arrived(Content::CopyArrived);
         let (moved, lost): (Event, Event) = (SentPacket::on_moved, SentPacket::on_copy_lost);
         assert_eq!(after(&[]), (false, true));
@@ -82,5 +104,13 @@ mod tests {
         assert_eq!(after(&[here, moved]), (true, false));
         assert_eq!(after(&[moved, lost]), (false, false), "what was moved waits elsewhere");
         assert_eq!(after(&[elsewhere, arrived, lost]), (true, false));
+        assert_eq!(after(&[here, elsewhere]), (true, false));
+        assert_eq!(after(&[elsewhere, moved, lost]), (true, false), "the copy was not all");
+        assert_eq!(after(&[elsewhere, lost, moved, lost]), (true, false));
+        assert_eq!(
+            after(&[moved, elsewhere, lost]),
+            (true, false),
+            "a copy after the probes, of what waits elsewhere"
+        );
     }
 }

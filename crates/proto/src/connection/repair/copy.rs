@@ -33,7 +33,7 @@ impl Connection {
         let path = self.paths.get_mut(&of)?;
         let packet = path.sent_mut(number)?;
         let here = on == of && packet.is_stuck();
-        packet.on_moved();
+        let before = packet.on_copy_tried();
         let frames = packet.frames.clone();
         path.move_marks();
         if !self.streams.unacked_data(&frames.streams) && frames.crypto.is_empty() {
@@ -45,7 +45,7 @@ impl Connection {
         builder.frames.copies_part = wrote == Again::Part;
         let built = self.finish_packet(now, builder, PacketPurpose::Copy, out)?;
         if let Some(packet) = self.paths.sent_packet_mut(of, number) {
-            packet.on_copied(here);
+            packet.on_copied(before, here);
         }
         self.stats.copies_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
