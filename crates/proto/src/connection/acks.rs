@@ -308,9 +308,11 @@ impl Connection {
 
     fn on_packet_lost(&mut self, now: Instant, level: Level, id: PathId, lost: DeclaredLost) {
         let DeclaredLost { number, kind, mut packet, .. } = lost;
-        // What had the datagrams alone says nothing of a copy of the stream data.
+        // What had the datagrams alone says nothing of a copy of the stream data. A copy on a path that was silent has
+        // been taken for lost before: by now there may be another.
         if let Some((of, original)) = packet.frames.copy_of
             && packet.frames.carries_data()
+            && !packet.is_resent()
         {
             self.on_copy_lost(of, original);
         }

@@ -58,14 +58,22 @@ impl Connection {
     }
 
     /// Makes everything un-ACKed of a path pending for the others. The records stay: a late ACK is
-    /// still an ACK.
+    /// still an ACK. Copies of other paths' packets are not made pending, since those answer for the data, and wait
+    /// from now on as if the copies were lost.
     pub(super) fn move_data_off(&mut self, id: PathId) {
         let Some(path) = self.paths.get_mut(&id) else { return };
         let mut sent = path.lend_sent();
         let first = sent.oldest().unwrap_or(0);
         for number in first..sent.next_number() {
             let Some(packet) = sent.get_mut(number) else { continue };
+            let was_known = packet.is_resent();
             packet.on_moved();
+            if let Some((of, original)) = packet.frames.copy_of
+                && packet.frames.carries_data()
+                && !was_known
+            {
+                self.on_copy_lost(of, original);
+            }
             if !packet.is_rebuilt() {
                 let block = packet.block();
                 self.requeue_for_other_paths(block, &mut packet.frames);

@@ -185,12 +185,18 @@ fn a_copy_of_stream_data_settles_no_datagram_beside_it() {
 
 /// Opens path 1 where path 0 is.
 fn open_second(client: &mut Connection, config: &TransportConfig) {
+    open_another(client, PathId(1), config);
+}
+
+/// Opens a path where path 0 is.
+fn open_another(client: &mut Connection, id: PathId, config: &TransportConfig) {
     let network = client.paths[&PathId::ZERO].network();
-    let mut path = Path::new(PathId(1), network, config, Instant::ORIGIN);
+    let mut path = Path::new(id, network, config, Instant::ORIGIN);
     path.open();
-    client.paths.insert(PathId(1), path);
-    let (cid, token) = (ConnectionId::new(&[9; 8]).unwrap(), crate::wire::ResetToken([9; 16]));
-    client.cids.on_new(PathId(1), 0, 0, cid, token).unwrap();
+    client.paths.insert(id, path);
+    let byte = 8 + id.0 as u8;
+    let (cid, token) = (ConnectionId::new(&[byte; 8]).unwrap(), crate::wire::ResetToken([byte; 16]));
+    client.cids.on_new(id, 0, 0, cid, token).unwrap();
 }
 
 /// A packet may have both, and copies of each. Those of datagrams have none of the stream's bytes.
@@ -229,6 +235,36 @@ fn a_lost_copy_of_datagrams_takes_no_stream_data_from_another_path() {
     assert!(!is_stuck(&client), "the stream's bytes are under way on path 1");
     client.give_up_packet(later, PathId(1), copy.number + 2);
     assert!(is_stuck(&client));
+}
+
+/// Over three paths: the first is late, the second has the copy and stops answering. The third is asked no later than
+/// if there had been no copy.
+#[test]
+fn a_copy_on_a_path_that_has_stopped_answering_keeps_no_other_back() {
+    let recovery = RecoveryKind::None;
+    let config = TransportConfig { recovery, ..TransportConfig::default() };
+    let (mut client, _) = connected_with(config.clone());
+    allow_data(&mut client);
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, b"stream data").unwrap();
+    let mut out = Vec::new();
+    client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
+    let (original, _) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+    open_another(&mut client, PathId(1), &config);
+    open_another(&mut client, PathId(2), &config);
+    let copy = |client: &mut Connection, on| {
+        client.send_copy(Instant::ORIGIN, PathId::ZERO, original, on, &mut Vec::new()).unwrap().number
+    };
+    let is_stuck = |client: &Connection| client.paths.sent_packet(PathId::ZERO, original).unwrap().is_stuck();
+    let first = copy(&mut client, PathId(1));
+    assert!(!is_stuck(&client));
+    client.move_data_off(PathId(1));
+    assert!(is_stuck(&client), "nothing that works brings it");
+    assert_eq!(client.streams.sendable_bytes(), 0, "and the first path may still do so");
+    copy(&mut client, PathId(2));
+    client.move_data_off(PathId(1));
+    client.give_up_packet(Instant::ORIGIN + Duration::from_millis(20), PathId(1), first);
+    assert!(!is_stuck(&client), "the first copy is old news, the second is under way");
 }
 
 /// What the copy had no room for is as lost as before.
