@@ -58,6 +58,9 @@ pub(crate) struct DeclaredLost {
     pub(crate) kind: LossKind,
     /// A probe timeout has passed since it left.
     pub(crate) timed_out: bool,
+    /// It left into a long silence while another path answered: it says nothing of the chance that the next packet
+    /// is lost.
+    silent: bool,
     pub(crate) packet: SentPacket,
 }
 
@@ -97,7 +100,7 @@ struct Losses {
     full: Option<u16>,
     /// Whether one that every path should carry is among them.
     base: bool,
-    /// Probes of a long silence, which says nothing of the chance that the next packet is lost.
+    /// Those that left into a long silence.
     silent: u64,
 }
 
@@ -171,9 +174,18 @@ impl LossRecovery {
         let silence = persistent && self.timeouts.in_company();
         space.lost.forget_before(self.lost_horizon(round));
         let mut losses = Losses::default();
+        let mut is_probed = false;
         for &number in &lost.numbers {
             let Some(packet) = space.remove(number, Removed::Lost) else { continue };
             let kind = self.judge_loss(round, &packet);
+            // Data goes elsewhere once the path is probed. Copies follow the probes (docs/decisions/0042).
+            let silent = silence
+                && match packet.purpose {
+                    PacketPurpose::Probe => true,
+                    PacketPurpose::Copy => is_probed,
+                    _ => false,
+                };
+            is_probed = silent;
             if kind == LossKind::OnPath {
                 if self.measured.mtu.is_full(packet.size) {
                     losses.full = Some(losses.full.map_or(packet.size, |least| least.min(packet.size)));
@@ -181,17 +193,17 @@ impl LossRecovery {
                 losses.base |= mtu::is_base(packet.size);
                 losses.bytes += u64::from(packet.size);
                 losses.newest = losses.newest.max(Some(packet.sent_at));
-                losses.silent += u64::from(silence && packet.purpose == PacketPurpose::Probe);
+                losses.silent += u64::from(silent);
                 lost.on_path += 1;
                 space.lost.push(LostPacket { number, sent_at: packet.sent_at, event: 0 });
             }
             let timed_out = self.timeouts.last().is_some_and(|at| at >= packet.sent_at);
-            lost.packets.push(DeclaredLost { number, kind, timed_out, packet });
+            lost.packets.push(DeclaredLost { number, kind, timed_out, silent, packet });
         }
         let Some(newest) = losses.newest else { return false };
         let (event, narrow) = self.on_packets_lost(round, lost.on_path, newest, &losses);
         if round.data {
-            self.learn_losses(round.now, lost, silence);
+            self.learn_losses(round.now, lost);
         }
         if persistent {
             self.measured.controller.on_persistent_congestion(round.now);
@@ -223,15 +235,12 @@ impl LossRecovery {
         LossKind::OnPath
     }
 
-    /// Remembers how the path loses, unless a queue has overflowed. The probes of a long silence say nothing of
-    /// the chance that the next packet is lost: an hour's are thousands.
-    fn learn_losses(&mut self, now: Instant, lost: &LossOutcome, silence: bool) {
+    /// Remembers how the path loses, unless a queue has overflowed. What left into a long silence says nothing: the
+    /// probes of an hour are thousands.
+    fn learn_losses(&mut self, now: Instant, lost: &LossOutcome) {
         let measured = &mut self.measured;
         let dropped = measured.rtt.shows_queue() || measured.controller.suspects_load();
-        for packet in lost.packets.iter().filter(|packet| packet.kind == LossKind::OnPath) {
-            if silence && packet.packet.purpose == PacketPurpose::Probe {
-                continue;
-            }
+        for packet in lost.packets.iter().filter(|packet| packet.kind == LossKind::OnPath && !packet.silent) {
             if dropped {
                 measured.history.on_dropped();
             } else {
@@ -449,6 +458,31 @@ mod tests {
         let path = silent_for_a_minute(Company::Alone);
         assert_eq!(path.recovery.loss.lost(), 63);
         assert!(path.known_loss() > 0.5, "{}", path.known_loss());
+    }
+
+    /// A packet and its copy, and then the probes of a silence of seven seconds, with the copies that follow them.
+    fn copied_into_a_silence(company: Company) -> Path {
+        let mut path = path();
+        send(&mut path, 1_000, PacketPurpose::Data);
+        send(&mut path, 1_001, PacketPurpose::Copy);
+        for n in 2..=8 {
+            path.on_probe_timeout(at(n * 1_000), company);
+            send(&mut path, n * 1_000, PacketPurpose::Probe);
+            let copies = if n < 8 { 6 } else { 0 };
+            (1..=copies).for_each(|nth| send(&mut path, n * 1_000 + nth * 6, PacketPurpose::Copy));
+        }
+        assert_eq!(answer_latest(&mut path, 8_050), 44, "all but the last probe");
+        path
+    }
+
+    #[test]
+    fn copies_that_follow_the_probes_of_a_silence_say_no_more_than_those() {
+        let path = copied_into_a_silence(Company::Another);
+        assert_eq!(path.recovery.loss.lost(), 2, "what left before it");
+        assert!(path.known_loss() < 0.05, "{}", path.known_loss());
+        let path = copied_into_a_silence(Company::Alone);
+        assert_eq!(path.recovery.loss.lost(), 44);
+        assert!(path.known_loss() > 0.3, "{}", path.known_loss());
     }
 
     /// As of an interface that leads nowhere any more, while another carries everything.
