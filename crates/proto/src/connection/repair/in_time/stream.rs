@@ -147,9 +147,11 @@ impl Connection {
                 class.rest(now);
                 return None;
             }
+            // Its path is not to be used any more. What is due leaves on another: as long as it is, no deadline wakes
+            // the connection for it.
             None => {
                 self.plan_stream(now, of, snapshots);
-                return None;
+                return self.send_symbol_if_due(now, (of, at), snapshots, out);
             }
             Some(path) if !path.has_window() => {
                 class.wait(now + ASK_AGAIN);
@@ -216,7 +218,8 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::books::Guarded, *};
+    use crate::connection::tests::connected_client;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -242,5 +245,26 @@ mod tests {
         assert_eq!(view(&stream)[0], (5, vec![1, 5]));
         stream.prune(at(91), |_| true);
         assert!(view(&stream).iter().all(|(_, numbers)| numbers.is_empty()), "too late for repair");
+    }
+
+    /// Until something else woke the connection, it waited for a path that has stopped answering.
+    #[test]
+    fn a_symbol_that_is_due_leaves_at_once_on_another_path_than_planned() {
+        let (mut client, _) = connected_client();
+        let (of, silent) = (PathId::ZERO, PathId(1));
+        let payload = b"plaintext".to_vec();
+        let member = Member { number: 0, len: payload.len(), latest: at(90) };
+        let packet = Guarded::new(at(0), (at(100), 0), SmallVec::new(), payload, MS * 50);
+        client.repair.in_time.insert((of, 0), packet, None);
+        let stream = client.repair.in_time.streams.get_or_default(of);
+        stream.on_packet(at(0), 0, member);
+        stream.classes[0].plan(at(0), 16, (silent, false));
+        let due = stream.wakes_at().unwrap();
+        stream.on_deadline(due);
+        assert!(stream.classes[0].is_due());
+        let works = PathSnapshot::new(of, MS * 20, 1_200);
+        let silent = PathSnapshot { usable: false, ..PathSnapshot::new(silent, MS * 20, 1_200) };
+        let sent = client.send_symbol_if_due(due, (of, 0), &[works, silent], &mut Vec::new());
+        assert_eq!(sent, Some(of));
     }
 }
