@@ -145,6 +145,19 @@ enum Task {
     Copies { first: PacketNumber, last: PacketNumber, next: PacketNumber, rounds: u16, single: bool },
 }
 
+impl Task {
+    /// Whether anything is left that it is to protect.
+    fn is_of_use(&self, of: PathId, unacked: &dyn UnackedView) -> bool {
+        match *self {
+            Self::Symbols { block, next } => next < block.m && unacked_in(unacked, of, &block, next),
+            Self::Copies { first, last, next, rounds, .. } => {
+                let from = if rounds > 0 { first } else { next };
+                unacked.next_unacked(of, from, last).is_some()
+            }
+        }
+    }
+}
+
 impl Auto {
     fn new(repair: &RepairConfig, coding: Coding) -> Self {
         Self {
@@ -310,9 +323,17 @@ impl Auto {
     }
 
     /// When to ask again where the path's task waits for a faster path. All waiting since the last repair counts:
-    /// others may take the room that an ACK makes again and again.
-    fn waits(&mut self, now: Instant, of: &PathSnapshot, paths: &[PathSnapshot]) -> Option<Instant> {
-        if !self.is_busy(of.id) {
+    /// others may take the room that an ACK makes again and again. Nothing waits that is of no use any more, or too dear.
+    fn waits(
+        &mut self,
+        now: Instant,
+        of: &PathSnapshot,
+        paths: &[PathSnapshot],
+        unacked: &dyn UnackedView,
+    ) -> Option<Instant> {
+        let task = self.watches.get(&of.id)?.task?;
+        let is_affordable = Self::carrier(of, paths).is_some_and(|on| self.budget.allows(on.mtu));
+        if !is_affordable || !task.is_of_use(of.id, unacked) {
             return None;
         }
         let since = if self.waits_since == 0 { micros(now) } else { self.waits_since };
@@ -422,7 +443,7 @@ impl RecoveryPolicy for Auto {
         order.sort_by(|(a, p), (b, q)| b.total_cmp(a).then(q.rtt.cmp(&p.rtt)).then(p.id.cmp(&q.id)));
         for (_, of) in order {
             for _ in 0..2 {
-                if let Some(at) = self.waits(now, of, paths) {
+                if let Some(at) = self.waits(now, of, paths, unacked) {
                     not_before = Some(not_before.map_or(at, |other| other.min(at)));
                     break;
                 }

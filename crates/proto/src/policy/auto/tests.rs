@@ -342,6 +342,30 @@ fn repair_does_not_wait_for_longer_than_it_is_sooner_by() {
 }
 
 #[test]
+fn repair_that_cannot_leave_or_is_of_no_use_waits_for_nothing() {
+    let ms = Duration::from_millis;
+    let fast =
+        PathSnapshot { in_flight: 12_000, next_ack: ms(1), ..PathSnapshot::new(PathId(1), ms(20), 1_200) };
+    let paths = [known(0, 100, 99), fast];
+    for coding in [Coding::Unacked, Coding::Nothing] {
+        let waiting = || {
+            let (mut auto, packets) = (auto(coding), Packets::new(8, 1_200));
+            let action = auto.on_opportunity(Instant::ORIGIN, &paths, &packets);
+            assert!(matches!(action, RecoveryAction::WaitUntil { .. }), "{action:?}");
+            (auto, packets)
+        };
+        let (mut auto, packets) = waiting();
+        auto.budget.on_repair(auto.budget.credit());
+        let action = auto.on_opportunity(Instant::ORIGIN, &paths, &packets);
+        assert_eq!(action, RecoveryAction::Nothing, "there is no budget");
+        let (mut auto, _) = waiting();
+        let action = auto.on_opportunity(Instant::ORIGIN, &paths, &Packets::default());
+        assert_eq!(action, RecoveryAction::Nothing, "everything has arrived");
+        assert!(!auto.is_busy(PathId::ZERO), "what leaves next is looked at");
+    }
+}
+
+#[test]
 fn an_exchange_after_a_silence_has_the_allowance_again() {
     let mut auto = auto(Coding::Nothing);
     drain(&mut auto, &[path(0)], &mut Packets::new(40, 1_200));
