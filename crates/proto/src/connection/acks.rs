@@ -175,12 +175,11 @@ impl Connection {
             path.received_mut().on_ack_acknowledged(told);
         }
         if let Some((of, number)) = frames.copy_of {
-            if !frames.copies_part {
-                self.on_copy_delivered(now, of, number);
-            }
             // A copy has either the stream data of a packet, or its datagrams.
             if !frames.carries_data() {
-                self.on_timed_mended(now, of, number);
+                self.on_copied_datagrams_delivered(now, of, number);
+            } else if !frames.copies_part {
+                self.on_copy_delivered(now, of, number);
             }
         }
     }

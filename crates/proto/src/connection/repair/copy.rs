@@ -117,6 +117,19 @@ impl Connection {
         }
     }
 
+    /// A copy of a packet's datagrams was acknowledged. Stream data beside them has not arrived with it.
+    pub(in crate::connection) fn on_copied_datagrams_delivered(
+        &mut self,
+        now: Instant,
+        of: PathId,
+        number: u64,
+    ) {
+        if self.paths.sent_packet(of, number).is_some_and(|original| !original.frames.carries_data()) {
+            self.on_copy_delivered(now, of, number);
+        }
+        self.on_timed_mended(now, of, number);
+    }
+
     /// A recovery copy was declared lost: its original, if nobody knows what became of that, waits as if there
     /// had been none.
     pub(in crate::connection) fn on_copy_lost(&mut self, of: PathId, number: u64) {

@@ -237,6 +237,38 @@ fn a_lost_copy_of_datagrams_takes_no_stream_data_from_another_path() {
     assert!(is_stuck(&client));
 }
 
+/// The packet may be lost all the same, and with it what the copy did not have.
+#[test]
+fn a_copy_of_datagrams_brings_no_stream_data() {
+    use crate::path::{sending::NewPacket, sent::SentFrames, source::Source, space::Space};
+    let config = TransportConfig { recovery: RecoveryKind::None, ..TransportConfig::default() };
+    let (mut client, _) = connected_with(config.clone());
+    allow_data(&mut client);
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, b"stream data").unwrap();
+    let mut out = Vec::new();
+    client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
+    let (original, _) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+    open_second(&mut client, &config);
+    let packet = NewPacket {
+        number: 0,
+        level: Level::OneRtt,
+        size: 1_200,
+        purpose: crate::PacketPurpose::Copy,
+        ack_eliciting: true,
+        frames: SentFrames { copy_of: Some((PathId::ZERO, original)), ..SentFrames::default() },
+        source: Source::Nothing,
+    };
+    client.paths.get_mut(&PathId(1)).unwrap().on_packet_sent(Instant::ORIGIN, Space::Data, packet);
+    let (later, mut ack) = (Instant::ORIGIN + Duration::from_millis(20), Vec::new());
+    crate::wire::encode_ack(Some(PathId(1)), 0, None, core::iter::once(0..=0), 100, &mut ack);
+    receive_at(&mut client, later, &ack).unwrap();
+    let is_stuck = client.paths.sent_packet(PathId::ZERO, original).unwrap().is_stuck();
+    assert!(is_stuck, "it may go again over another path");
+    client.give_up_packet(later, PathId::ZERO, original);
+    assert_eq!((client.stats().packets_lost, client.stats().packets_mended), (1, 0));
+}
+
 /// Over three paths: the first is late, the second has the copy and stops answering. The third is asked no later than
 /// if there had been no copy.
 #[test]
