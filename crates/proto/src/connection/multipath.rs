@@ -260,20 +260,21 @@ impl Connection {
     }
 
     /// Which paths may carry data now: those that answer and are no backup; without one, those that
-    /// answer; without one, all. Never those that are paused. Of the first, those that the amplification
-    /// limit holds back are left out while another is not: only the peer lets them go on, and no timer
-    /// tells a scheduler that waits for such a one to give that up.
+    /// answer; without one, all. Never those that are paused. Of those that answer, those that the amplification
+    /// limit holds back are left out while another is not, be that a backup: only the peer lets them go on, and no
+    /// timer tells a scheduler that waits for such a one to give that up.
     pub(super) fn usable(&self) -> impl Fn(&Path) -> bool + use<> {
         let works = |p: &Path| p.works() && p.may_carry_data();
         let preferred = move |p: &Path| works(p) && !p.is_backup();
-        let free = move |p: &Path| preferred(p) && p.may_send_datagram();
-        let any_free = self.paths.values().any(free);
+        let is_free = move |p: &Path| works(p) && p.may_send_datagram();
+        let any_free = self.paths.values().any(is_free);
+        let any_free_preferred = self.paths.values().any(|p| is_free(p) && preferred(p));
         let any_preferred = self.paths.values().any(preferred);
         let any_works = self.paths.values().any(works);
         move |p| {
             let open = p.is_open() && p.may_carry_data();
             match any_free {
-                true => free(p),
+                true => is_free(p) && (preferred(p) || !any_free_preferred),
                 false => open && (preferred(p) || !any_preferred && (works(p) || !any_works)),
             }
         }

@@ -89,6 +89,16 @@ fn a_peer_whose_acks_wait_for_sixteen_seconds_is_waited_for() {
 /// full datagram go, and the answer to our challenge may be lost.
 #[test]
 fn data_do_not_wait_for_a_path_that_the_amplification_limit_holds_back() {
+    assert_taken_while_the_faster_is_held_back(crate::PathStatus::Available);
+}
+
+#[test]
+fn a_backup_takes_the_place_of_a_path_that_the_amplification_limit_holds_back() {
+    assert_taken_while_the_faster_is_held_back(crate::PathStatus::Backup);
+}
+
+/// All data leaves on the slower path, of which the peer has said this.
+fn assert_taken_while_the_faster_is_held_back(status: crate::PathStatus) {
     let (mut client, _) = connected_client();
     client.handshake.confirm_for_test();
     allow_data(&mut client);
@@ -99,6 +109,7 @@ fn data_do_not_wait_for_a_path_that_the_amplification_limit_holds_back() {
     let mut path = Path::new(PathId(1), slower, &client.config, Instant::ORIGIN);
     path.open();
     path.trust_address();
+    path.on_status(0, status);
     send_data(&mut path, 0);
     client.paths.insert(PathId(1), path);
     send_data(client.path_zero(), 0);
