@@ -428,8 +428,9 @@ impl Connection {
         self.leave_path(now, id);
         self.fail_blocks_of(now, id);
         self.move_data_off(id);
+        let max_ack_delay = self.peer_max_ack_delay();
         let Some(path) = self.paths.get_mut(&id) else { return };
-        path.close(now, by);
+        path.close(now, max_ack_delay, by);
         self.cids.forget_reset_tokens(id);
         self.repair.on_path_closed(id);
         self.path_ids.notes.insert(id, Note::Abandoned(code));

@@ -47,9 +47,10 @@ impl Path {
         self.lifecycle = Lifecycle::Open;
     }
 
-    /// Somebody has abandoned the path. If it was the peer, it needs no telling.
-    pub(crate) fn close(&mut self, now: Instant, by: AbandonedBy) {
-        let until = now + self.rtt().pto_base() * CLOSING_PTOS;
+    /// Somebody has abandoned the path. If it was the peer, it needs no telling. Its ACKs may wait for
+    /// `max_ack_delay`, which is a part of a probe timeout (RFC 9002 section 6.2.1).
+    pub(crate) fn close(&mut self, now: Instant, max_ack_delay: Duration, by: AbandonedBy) {
+        let until = now + (self.rtt().pto_base() + max_ack_delay) * CLOSING_PTOS;
         self.lifecycle = Lifecycle::Closing { until, told: by == AbandonedBy::Peer };
         self.recovery.timeouts.cancel_probes();
     }
@@ -97,5 +98,21 @@ impl Path {
             Lifecycle::Open if self.is_backup() => PathState::Backup,
             Lifecycle::Open => PathState::Active,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NetworkPath, config::TransportConfig, path::MAX_ACK_DELAY, wire::PathId};
+
+    #[test]
+    fn late_packets_of_a_closed_path_are_awaited_for_three_whole_probe_timeouts() {
+        let end = |port: u16| ([127, 0, 0, 1], port).into();
+        let network = NetworkPath { local: end(1), remote: end(2) };
+        let mut path = Path::new(PathId(1), network, &TransportConfig::default(), Instant::ORIGIN);
+        let probe_timeout = path.rtt().pto_base() + MAX_ACK_DELAY;
+        path.close(Instant::ORIGIN, MAX_ACK_DELAY, AbandonedBy::Peer);
+        assert_eq!(path.forget_at(), Some(Instant::ORIGIN + probe_timeout * 3));
     }
 }
