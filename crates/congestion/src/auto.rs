@@ -286,6 +286,7 @@ impl Auto {
         }
         if self.fills(queue) {
             // What is given up now will not be seen by the round trips to come, which is no sign that it was jitter.
+            self.note_end_by_queue();
             self.rounds.confirm();
         }
         self.cubic.reduce(now, sent_at, beta.max(BETA));
