@@ -299,6 +299,48 @@ fn a_copy_on_a_path_that_has_stopped_answering_keeps_no_other_back() {
     assert!(!is_stuck(&client), "the first copy is old news, the second is under way");
 }
 
+/// A quick path falls silent, what it had goes over a slow one, and a copy that had left there before is lost. The
+/// connection woke at each round trip of the quick path from then on, for as long as that answered nothing.
+#[test]
+fn a_lost_copy_of_what_was_moved_wakes_nobody() {
+    let recovery = RecoveryKind::None;
+    let (mut client, _) = connected_with(TransportConfig { recovery, ..TransportConfig::default() });
+    allow_data(&mut client);
+    let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+    let send = |client: &mut Connection, now: Instant| {
+        let mut out = Vec::new();
+        while client.poll_transmit(now, 1, &mut out).is_some() {
+            out.clear();
+        }
+    };
+    let newest = |client: &Connection, id: PathId| {
+        let data = client.paths[&id].sent().iter().filter(|(_, p)| !p.frames.streams.ranges.is_empty());
+        data.map(|(number, _)| number).last().unwrap()
+    };
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, b"stream data").unwrap();
+    send(&mut client, at(0));
+    let first = newest(&client, PathId::ZERO);
+    receive_at(&mut client, at(4), &ack_of(first)).unwrap();
+    client.write(id, b"of which this is lost").unwrap();
+    send(&mut client, at(4));
+    let original = newest(&client, PathId::ZERO);
+    open_second(&mut client, &TransportConfig::default());
+    client.paths.get_mut(&PathId(1)).unwrap().trust_address();
+    let copy = client.send_copy(at(5), PathId::ZERO, original, PathId(1), &mut Vec::new()).unwrap();
+    client.on_probe_timeout(at(50), PathId::ZERO);
+    send(&mut client, at(50));
+    let moved = newest(&client, PathId(1));
+    assert_ne!(moved, copy.number);
+    client.give_up_packet(at(60), PathId(1), copy.number);
+    let mut ack = Vec::new();
+    crate::wire::encode_ack(Some(PathId(1)), 0, None, core::iter::once(moved..=moved), 100, &mut ack);
+    receive_at(&mut client, at(300), &ack).unwrap();
+    send(&mut client, at(300));
+    assert!(client.paths.sent_packet(PathId::ZERO, original).is_some(), "nobody knows what became of it");
+    assert_eq!(client.repair.deadline(), None);
+}
+
 /// What the copy had no room for is as lost as before.
 #[test]
 fn a_copy_on_a_path_that_carries_less_mends_nothing() {
