@@ -34,6 +34,9 @@ pub struct PathSnapshot {
     pub ack_spread: Duration,
     /// Round-trip time variation.
     pub rtt_variance: Duration,
+    /// The longest that the peer lets an ACK wait (RFC 9000 section 18.2); zero until the handshake is
+    /// confirmed.
+    pub ack_delay: Duration,
     /// Probe timeout, without backoff: what it costs at least if nobody speaks up about a loss (RFC
     /// 9002 section 6.2.1).
     pub probe_timeout: Duration,
@@ -83,6 +86,7 @@ impl PathSnapshot {
             next_ack: rtt,
             ack_spread: Duration::ZERO,
             rtt_variance: Duration::ZERO,
+            ack_delay: Duration::ZERO,
             probe_timeout: rtt * 3,
             measured: true,
             loss: 0.0,

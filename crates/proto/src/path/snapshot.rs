@@ -51,6 +51,7 @@ impl Path {
             next_ack: self.space.oldest_sent_at().map_or(Duration::ZERO, |sent| self.next_ack(sent, now)),
             ack_spread: self.ack_spread(),
             rtt_variance: rtt.variance(),
+            ack_delay: max_ack_delay,
             probe_timeout: rtt.pto_base() + max_ack_delay,
             measured: rtt.first_sample_at().is_some(),
             loss: loss.estimate(),

@@ -28,12 +28,19 @@ pub(crate) fn judge(of: &PathSnapshot, age: Duration, on: &PathSnapshot) -> Verd
     let margin = (of.rtt / 8).max(GRANULARITY);
     // An ACK that is overdue by more than chance: the packet may be lost, which takes its path a
     // round trip to mend, or it is dead.
-    let patience = of.expected_rtt + (of.rtt_variance * 4).max(GRANULARITY) + of.rtt / 8;
+    let patience = of.expected_rtt + spread(of) + of.rtt / 8;
     if age >= patience {
         return if copy < of.rtt { Verdict::Copy } else { Verdict::Wait(of.rtt) };
     }
     let original = one_way(of).saturating_sub(age);
     if copy + margin < original { Verdict::Copy } else { Verdict::Wait(patience - age) }
+}
+
+/// By how much an ACK may come later than expected, by chance. The variation begins with half of the first sample (RFC
+/// 9002 section 5.3), four of which would be two round trips that nothing has shown.
+fn spread(of: &PathSnapshot) -> Duration {
+    let most = of.rtt / 2 + of.ack_delay;
+    (of.rtt_variance * 4).min(most).max(GRANULARITY)
 }
 
 fn one_way(path: &PathSnapshot) -> Duration {
@@ -69,6 +76,15 @@ mod tests {
         let (a, b) = (path(0, 40, 2), path(1, 40, 2));
         assert_eq!(judge(&a, ms(20), &b), Verdict::Wait(ms(33)), "40 + 4 x 2 + 40 / 8 - 20");
         assert_eq!(judge(&a, ms(53), &b), Verdict::Copy);
+    }
+
+    #[test]
+    fn a_first_sample_says_little_of_how_they_vary() {
+        // RFC 9002 section 5.3: the variation begins with half of it.
+        let young = PathSnapshot { ack_delay: ms(25), ..path(0, 80, 40) };
+        let other = path(1, 80, 40);
+        assert_eq!(judge(&young, ms(20), &other), Verdict::Wait(ms(135)), "80 + 80 / 2 + 25 + 80 / 8 - 20");
+        assert_eq!(judge(&young, ms(155), &other), Verdict::Copy);
     }
 
     #[test]
