@@ -23,7 +23,7 @@ const LIFETIME: Duration = Duration::from_secs(10);
 /// The time before the first probe.
 const YOUTH: Duration = Duration::from_secs(1);
 /// The same in round trips where they are long: slow start alone takes more than a second there, and a probe costs what
-/// one round trip carries.
+/// one round trip carries. It is [`LIFETIME`] at most: what looks like a long route may be a full queue.
 const YOUNG_ROUNDS: u64 = 20;
 /// The time between two probes in round trips, if that is longer: so they cost half a per cent at
 /// most.
@@ -114,7 +114,7 @@ impl BaseRtt {
     /// Whether so few round trips have passed since the first sample that a first probe had better wait.
     pub(crate) fn is_young(&self, now: Instant) -> bool {
         let Some((Known { min, .. }, due)) = self.min.zip(self.due) else { return true };
-        !self.was_probed && now + YOUTH < due + min * YOUNG_ROUNDS
+        !self.was_probed && now + YOUTH < due + (min * YOUNG_ROUNDS).min(LIFETIME)
     }
 
     /// Whoever has reason to wants the next probe at once.
@@ -239,13 +239,20 @@ mod tests {
         let at = |ms: u64| at(600 + ms);
         let mut base = BaseRtt::default();
         assert!(base.is_young(at(0)));
-        ack(&mut base, 600, 600);
-        assert!(base.is_young(at(11_999)) && !base.is_young(at(12_000)));
+        ack(&mut base, 600, 400);
+        assert!(base.is_young(at(7_999)) && !base.is_young(at(8_000)));
         let mut short = BaseRtt::default();
         ack(&mut short, 600, 50);
         assert!(short.is_young(at(999)) && !short.is_young(at(1_000)));
-        ack(&mut base, 2_000, 600);
+        ack(&mut base, 2_000, 400);
         assert!(base.is_probing() && !base.is_young(at(2_000)));
+    }
+
+    #[test]
+    fn who_came_to_a_long_full_queue_is_young_for_ten_seconds() {
+        let mut base = BaseRtt::default();
+        ack(&mut base, 2_000, 1_500);
+        assert!(base.is_young(at(11_999)) && !base.is_young(at(12_000)));
     }
 
     #[test]
