@@ -166,7 +166,7 @@ impl Careful {
     fn advance(&mut self, ack: &Ack) {
         match &mut self.phase {
             Phase::Unvalidated(spurt) if spurt.includes(ack.largest_sent_at) => {
-                spurt.on_ack(ack.bytes);
+                spurt.on_ack(ack);
                 let spurt = *spurt;
                 if let Some(from) = spurt.raised_from {
                     // What was not used has not been tried.
@@ -174,7 +174,7 @@ impl Careful {
                 }
                 self.phase = Phase::Validating(spurt);
             }
-            Phase::Validating(spurt) | Phase::Retreat(spurt) => spurt.on_ack(ack.bytes),
+            Phase::Validating(spurt) | Phase::Retreat(spurt) => spurt.on_ack(ack),
             Phase::Unvalidated(_) | Phase::Settled => {}
         }
         if let Phase::Validating(spurt) = self.phase
@@ -191,7 +191,7 @@ impl Careful {
     /// Counts what was lost since a spurt began. What was raised needs no controller's word for it.
     fn count_lost(&mut self, loss: &Loss) {
         let (Phase::Unvalidated(spurt) | Phase::Validating(spurt)) = &mut self.phase else { return };
-        let queue = self.known.is_some_and(|known| !known.is_free_at(loss.rtt.latest));
+        let queue = self.known.is_some_and(|known| !known.is_free_at(spurt.delay_at(loss)));
         spurt.on_loss(loss, queue);
         if spurt.raised_from.is_some() && spurt.overflows() {
             self.retreat();
@@ -213,11 +213,11 @@ impl Careful {
     }
 
     fn may_be_chance(&self, loss: &Loss) -> bool {
-        let validating = matches!(self.phase, Phase::Validating(spurt) if spurt.raised_from.is_some());
-        let free = self.known.is_some_and(|known| known.is_free_at(loss.rtt.latest));
+        let Phase::Validating(spurt) = self.phase else { return false };
+        let free = self.known.is_some_and(|known| known.is_free_at(spurt.delay_at(loss)));
         // What it has answered for another reason than the delays at losses is beyond doubt.
         let suspected = self.in_doubt || self.inner.suspects_load();
-        validating && free && suspected && self.inner.is_in_doubt()
+        spurt.raised_from.is_some() && free && suspected && self.inner.is_in_doubt()
     }
 
     /// The controller has taken something for congestion, or too much was lost.

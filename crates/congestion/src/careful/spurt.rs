@@ -24,7 +24,9 @@ pub(super) struct Spurt {
     /// Its bytes.
     sent: u64,
     /// Those that left with the first packet.
-    burst: u64,
+    burst: u32,
+    /// Microseconds that the newest of its packets took which has arrived; zero if none has.
+    delay: u32,
     /// What was acknowledged since it began: `PipeSize`.
     pub(super) pipe: u64,
     /// What was lost since then, [`RUN`] packets of each round of loss detection if no queue
@@ -36,7 +38,7 @@ pub(super) struct Spurt {
 
 impl Spurt {
     pub(super) fn new(began: Instant) -> Self {
-        Self { began, last: began, sent: 0, burst: 0, pipe: 0, lost: 0, raised_from: None }
+        Self { began, last: began, sent: 0, burst: 0, delay: 0, pipe: 0, lost: 0, raised_from: None }
     }
 
     /// One with a window that was raised from so much.
@@ -48,12 +50,26 @@ impl Spurt {
         self.sent = self.sent.saturating_add(bytes);
         self.last = now;
         if now == self.began {
-            self.burst = self.burst.saturating_add(bytes);
+            self.burst = self.burst.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
         }
     }
 
-    pub(super) fn on_ack(&mut self, bytes: u64) {
-        self.pipe = self.pipe.saturating_add(bytes);
+    pub(super) fn on_ack(&mut self, ack: &Ack) {
+        self.pipe = self.pipe.saturating_add(ack.bytes);
+        if ack.largest_sent_at <= self.last && !ack.adjusted_rtt.is_zero() {
+            self.delay = ack.adjusted_rtt.saturating_micros();
+        }
+    }
+
+    /// The round-trip time when what was lost left. By what it was found is told that, unless it left more than a round
+    /// trip later, as the probe of a timeout does: a queue has emptied by then.
+    pub(super) fn delay_at(&self, loss: &Loss) -> Duration {
+        let (found_by, latest) = (loss.now - loss.rtt.latest, loss.rtt.latest);
+        if found_by <= loss.largest_sent_at + loss.rtt.min { latest } else { latest.max(self.delay()) }
+    }
+
+    fn delay(&self) -> Duration {
+        Duration::from_micros(self.delay.into())
     }
 
     /// Packets were lost, where there is a queue or none.
@@ -89,7 +105,7 @@ impl Spurt {
     /// this one met no queue, twice its rate; else the rate at which the path has taken it. `None`
     /// if it says nothing.
     pub(super) fn next_pace(&self, ack: &Ack, pace: Option<BitRate>) -> Option<BitRate> {
-        let (paced, time) = (self.sent - self.burst, self.last - self.began);
+        let (paced, time) = (self.sent - u64::from(self.burst), self.last - self.began);
         if paced < LEAST_PACED || time < LEAST_TIME {
             return pace;
         }

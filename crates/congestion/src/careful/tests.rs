@@ -186,6 +186,26 @@ fn a_loss_is_a_retreat_where_a_queue_is_seen_or_the_controller_is_sure() {
     assert_eq!((careful.window(), careful.resumption().retreats), (15 * PACKET, 1));
 }
 
+/// 120 packets leave in 30 ms, the second third takes `rtt_ms`, and the last is lost; a probe finds that, 150 ms after
+/// the last packet had left. Returns window and retreats.
+fn ends_in_silence(rtt_ms: u64) -> (u64, u64) {
+    let mut careful = greeted(ControllerKind::Auto, 0, RTT);
+    for (now, before) in [(60, 0), (70, 40), (90, 80)] {
+        send(&mut careful, now, 40, before);
+    }
+    careful.on_ack(&ack(110, 60, 40, 120, RTT), &[]);
+    careful.on_ack(&ack(70 + rtt_ms, 70, 40, 80, rtt_ms), &[]);
+    send(&mut careful, 240, 1, 40);
+    careful.on_loss(&loss(290, 90, 40), &[]);
+    (careful.window(), careful.resumption().retreats)
+}
+
+#[test]
+fn an_overflow_that_a_probe_finds_is_a_retreat() {
+    assert_eq!(ends_in_silence(70), (40 * PACKET, 1));
+    assert_eq!(ends_in_silence(RTT), (120 * PACKET, 0), "without a queue it may have been chance");
+}
+
 #[test]
 fn a_window_is_kept_for_five_minutes_and_then_halved() {
     let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
