@@ -102,15 +102,20 @@ impl Spurt {
     }
 
     /// The rate at which the next spurt may leave, which `pace` is now: where the last packet of
-    /// this one met no queue, twice its rate; else the rate at which the path has taken it. `None`
-    /// if it says nothing.
+    /// this one met no queue, twice its rate; else the rate at which the path has taken it. `pace`
+    /// if it says nothing. Where its end was lost, and a probe has found that, it says no more than a queue before that.
     pub(super) fn next_pace(&self, ack: &Ack, pace: Option<BitRate>) -> Option<BitRate> {
-        let (paced, time) = (self.sent - u64::from(self.burst), self.last - self.began);
+        let (paced, time) = (self.sent.saturating_sub(self.burst.into()), self.last - self.began);
         if paced < LEAST_PACED || time < LEAST_TIME {
             return pace;
         }
-        let queue = ack.adjusted_rtt.saturating_sub(ack.rtt.min);
+        let is_probe = ack.largest_sent_at > self.last + ack.rtt.min;
+        let delay = if is_probe { self.delay() } else { ack.adjusted_rtt };
+        let queue = delay.saturating_sub(ack.rtt.min);
         if queue <= (ack.rtt.min / 32).max(LEAST_TIME) {
+            if is_probe {
+                return pace;
+            }
             let twice = rate(paced.saturating_mul(2), time);
             return Some(pace.map_or(twice, |pace| pace.max(twice)));
         }
@@ -160,6 +165,16 @@ mod tests {
     fn one_that_met_a_queue_shows_what_the_path_takes() {
         let next = spurt().next_pace(&last_ack(20), Some(BitRate::from_mbps(90))).unwrap();
         assert_eq!(next, BitRate(1_200_000 * 8));
+    }
+
+    #[test]
+    fn a_spurt_whose_end_was_lost_does_not_double_it() {
+        let pace = Some(BitRate::from_mbps(9));
+        let probe = Ack { largest_sent_at: at(170), ..last_ack(0) };
+        let mut spurt = spurt();
+        assert_eq!(spurt.next_pace(&probe, pace), pace, "the queue that took it has emptied");
+        spurt.on_ack(&Ack { largest_sent_at: at(15), ..last_ack(20) });
+        assert_eq!(spurt.next_pace(&probe, None), Some(BitRate(1_200_000 * 8)));
     }
 
     #[test]
