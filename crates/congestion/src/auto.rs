@@ -427,6 +427,7 @@ impl Controller for Auto {
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
         self.held = self.held.filter(|(_, until)| now < *until);
         self.flight[1] = self.flight[1].max(in_flight);
+        self.base.on_sent(now);
         self.cubic.on_sent(now, bytes, in_flight);
     }
 
@@ -444,7 +445,7 @@ impl Controller for Auto {
         let is_time = !slow_start && !self.base.is_young(ack.now);
         let may_probe = (self.floor.is_lossy() || is_too_small) && is_time && !ack.app_limited;
         self.base.on_ack(ack, may_probe);
-        self.half.watch(ack.now, self.base.is_probing(), self.packets(self.window()));
+        self.half.watch(ack.now, self.base.is_halving(), self.packets(self.window()));
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);
         self.delays.on_ack(ack);
         let ended = self.queueing.on_ack(ack);
@@ -523,7 +524,7 @@ impl Controller for Auto {
         if let Some((held, _)) = self.held {
             return window.min(held.max(self.cubic.config().minimum_window()));
         }
-        if !self.base.is_probing() {
+        if !self.base.is_halving() {
             return window;
         }
         // A window that is larger than what the sender ever has in flight would not be felt, not

@@ -3,7 +3,8 @@
 //! - A sample below it is it.
 //! - A second after the first sample, and then every [`LIFETIME`], the window is halved until a
 //!   round trip of packets sent after that is through. Without that, who comes to a full queue
-//!   would hold the queue for the route, keep it full, and be confirmed by it.
+//!   would hold the queue for the route, keep it full, and be confirmed by it. Where half the window is
+//!   thousands of packets, it is whole again once [`ENOUGH`] have left with half of it.
 //! - If for [`LIFETIME`] no sample came near RTT_min, the smallest one of that round trip replaces
 //!   it: the route has changed. Or it is what earlier connections with the same address have seen,
 //!   and one of them was with a nearer host behind it.
@@ -12,7 +13,7 @@
 //!   where the backoffs began.
 //!
 //! # Invariants
-//! A probe ends with the first ACK of a packet sent a round trip after its start.
+//! A probe ends with the first ACK of a packet sent a round trip after its start, or after [`ENOUGH`] others.
 
 use units::{Duration, Instant};
 
@@ -28,6 +29,8 @@ const YOUNG_ROUNDS: u64 = 20;
 /// The time between two probes in round trips, if that is longer: so they cost half a per cent at
 /// most.
 const ROUNDS_BETWEEN: u64 = 200;
+/// Packets sent with half the window that tell all that there is to be told: who compares losses remembers so many.
+const ENOUGH: u32 = 300;
 /// Samples that are above RTT_min by less than this part of it are near it.
 const NEAR: u64 = 16;
 /// The part of the window that backoffs must have left before the delay is asked whether it
@@ -63,13 +66,24 @@ enum Probe {
     Drain {
         /// When the probe began.
         since: Instant,
+        /// Packets that have left since then.
+        sent: u32,
+    },
+    /// Enough has left with half the window, of which nothing is acknowledged yet.
+    Await {
+        /// When the probe began.
+        since: Instant,
+        /// When the last of these packets left.
+        until: Instant,
     },
     /// Samples of packets sent under half the window are collected.
     Measure {
-        /// When the first of them was acknowledged.
+        /// When the last of them left: when the first was acknowledged, if there were not enough before.
         since: Instant,
         /// The smallest sample.
         min: Duration,
+        /// Whether there were.
+        enough: bool,
     },
 }
 
@@ -106,9 +120,23 @@ impl BaseRtt {
         self.min.is_some_and(|known| known.own && known.min + known.min / NEAR < min)
     }
 
-    /// Whether half the window is to be used.
+    /// Whether a probe is under way.
     pub(crate) fn is_probing(&self) -> bool {
         self.probe.is_some()
+    }
+
+    /// Whether half the window is to be used: not for all of a probe, where its sender tells of packets.
+    pub(crate) fn is_halving(&self) -> bool {
+        matches!(self.probe, Some(Probe::Drain { .. } | Probe::Measure { enough: false, .. }))
+    }
+
+    /// A packet leaves.
+    pub(crate) fn on_sent(&mut self, now: Instant) {
+        let Some(Probe::Drain { since, sent }) = &mut self.probe else { return };
+        *sent += 1;
+        if *sent == ENOUGH {
+            self.probe = Some(Probe::Await { since: *since, until: now });
+        }
     }
 
     /// Whether so few round trips have passed since the first sample that a first probe had better wait.
@@ -138,7 +166,7 @@ impl BaseRtt {
             self.seen_at = ack.now;
         }
         if may && self.probe.is_none() && ack.now >= due {
-            self.probe = Some(Probe::Drain { since: ack.now });
+            self.probe = Some(Probe::Drain { since: ack.now, sent: 0 });
             self.was_probed = true;
         }
         self.go_on(ack);
@@ -147,11 +175,14 @@ impl BaseRtt {
     fn go_on(&mut self, ack: &Ack) {
         let sample = ack.rtt.latest;
         match self.probe {
-            Some(Probe::Drain { since }) if ack.largest_sent_at > since => {
-                self.probe = Some(Probe::Measure { since: ack.now, min: sample });
+            Some(Probe::Drain { since, .. }) if ack.largest_sent_at > since => {
+                self.probe = Some(Probe::Measure { since: ack.now, min: sample, enough: false });
             }
-            Some(Probe::Measure { since, min }) if ack.largest_sent_at <= since => {
-                self.probe = Some(Probe::Measure { since, min: min.min(sample) });
+            Some(Probe::Await { since, until }) if ack.largest_sent_at > since => {
+                self.probe = Some(Probe::Measure { since: until, min: sample, enough: true });
+            }
+            Some(Probe::Measure { since, min, enough }) if ack.largest_sent_at <= since => {
+                self.probe = Some(Probe::Measure { since, min: min.min(sample), enough });
             }
             Some(Probe::Measure { min, .. }) => self.end_probe(ack.now, min.min(sample)),
             _ => {}
@@ -266,6 +297,23 @@ mod tests {
         let lasts = probe(&mut base, 1_110, 30);
         assert!((60..=100).contains(&lasts), "{lasts}"); // two round trips
         assert_eq!(base.min(), Some(ms(30)));
+    }
+
+    #[test]
+    fn half_a_window_of_thousands_is_used_for_no_more_than_tells() {
+        let mut base = BaseRtt::default();
+        ack(&mut base, 100, 50);
+        ack(&mut base, 1_100, 50);
+        (1..ENOUGH).for_each(|_| base.on_sent(at(1_130)));
+        assert!(base.is_halving());
+        base.on_sent(at(1_131));
+        assert!(!base.is_halving() && base.is_probing());
+        ack(&mut base, 1_150, 50);
+        assert!(base.is_probing(), "what left before the probe");
+        ack(&mut base, 1_165, 35);
+        assert!(!base.is_halving() && base.is_probing());
+        ack(&mut base, 1_182, 50);
+        assert_eq!((base.is_probing(), base.min()), (false, Some(ms(35))));
     }
 
     #[test]
