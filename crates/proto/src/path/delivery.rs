@@ -20,9 +20,12 @@ const NO_QUEUE: u32 = u32::MAX;
 /// first one had to wait already, the bottleneck was never idle: then the train has the path's
 /// rate. Any other of half a round trip has the sender's, which the path has at least; as long as there are
 /// only such ones, the path is one without a queue.
+///
+/// A train lasts for a round trip, or for as long as packets are acknowledged that were all in flight when it began: on
+/// a thin path with a short round trip eight packets take longer than one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delivery {
-    /// Bytes acknowledged so far, modulo 2^32.
+    /// Bytes acknowledged since the train began.
     bytes: u32,
     train: Train,
     /// Kilobits per second; zero: not known yet, or [`NO_QUEUE`].
@@ -33,28 +36,37 @@ pub(super) struct Delivery {
 #[derive(Clone, Copy, Debug, Default)]
 struct Train {
     begun: Instant,
-    /// Bytes acknowledged by then.
-    bytes: u32,
+    /// Microseconds from then to the latest ACK.
+    latest: u32,
     /// Microseconds that its first packet took.
     rtt: u32,
+}
+
+impl Train {
+    /// Whether an ACK belongs to it that comes more than a round trip after its beginning, for a packet of `sent_at`.
+    /// Not if it has come so long after the one before that something else than the rate has held it back.
+    fn goes_on(&self, now: Instant, sent_at: Instant) -> bool {
+        let gap = (now - self.begun).saturating_sub(Duration::from_micros(self.latest.into()));
+        sent_at <= self.begun && gap * 2 <= now - sent_at
+    }
 }
 
 impl Delivery {
     /// An ACK for `bytes`, the newest packet of which left at `sent_at`.
     pub(super) fn on_acked(&mut self, now: Instant, bytes: u64, sent_at: Instant, path: &RttEstimator) {
-        self.bytes = self.bytes.wrapping_add(bytes as u32);
         let (time, rtt) = (now - self.train.begun, now - sent_at);
         let first = Duration::from_micros(self.train.rtt.into());
-        if time > path.smoothed() || rtt < first {
-            let rtt = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
-            self.train = Train { begun: now, bytes: self.bytes, rtt };
+        if rtt < first || (time > path.smoothed() && !self.train.goes_on(now, sent_at)) {
+            self.train = Train { begun: now, latest: 0, rtt: rtt.saturating_micros() };
+            self.bytes = 0;
             return;
         }
-        let bytes = self.bytes.wrapping_sub(self.train.bytes);
-        if bytes < MIN_SAMPLE || time.is_zero() {
+        self.bytes = self.bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.train.latest = time.saturating_micros();
+        if self.bytes < MIN_SAMPLE || time.is_zero() {
             return;
         }
-        let rate = (f64::from(bytes) * 8e-3 / time.as_secs_f64()) as u32;
+        let rate = (f64::from(self.bytes) * 8e-3 / time.as_secs_f64()) as u32;
         let busy = (rtt - first) * 2 >= time || first > path.min().mul_f64(QUEUE_SIGN);
         if busy {
             self.rate = rate.min(NO_QUEUE - 1);
@@ -67,7 +79,7 @@ impl Delivery {
 
     /// Another network path: what the last one carried says nothing.
     pub(super) fn forget_rate(&mut self) {
-        (self.train, self.rate) = (Train::default(), 0);
+        *self = Self::default();
     }
 
     /// At least so fast is the path; `None` before its first train.
@@ -203,6 +215,25 @@ mod tests {
         let delivery = &mut Delivery::default();
         let every_three = (0..60).map(|n| 1_000 + n * 3);
         assert_eq!(shown_behind(1_014, delivery, every_three), None);
+    }
+
+    /// What a path of 20 ms lets a sender know whose packets of 1,000 bytes, twelve together, come so many milliseconds
+    /// `apart`, all but the first after another `held_up`.
+    fn shown_by_a_burst(apart: u64, held_up: u64) -> Option<BitRate> {
+        let (mut delivery, mut rtt) = (Delivery::default(), RttEstimator::new(Duration::from_millis(100)));
+        rtt.update(at(0), Duration::from_millis(20), Duration::ZERO);
+        for n in 0..12 {
+            let acked = at(1_020 + apart * (n + 1) + if n > 0 { held_up } else { 0 });
+            rtt.update(acked, acked - at(1_000), Duration::ZERO);
+            delivery.on_acked(acked, 1_000, at(1_000), &rtt);
+        }
+        delivery.bottleneck()
+    }
+
+    #[test]
+    fn a_thin_path_shows_itself_though_a_burst_takes_longer_than_a_round_trip() {
+        assert_eq!(shown_by_a_burst(10, 0), Some(BitRate(800_000)));
+        assert_eq!(shown_by_a_burst(1, 100), MBPS(8), "what has held up all of them at once is no rate");
     }
 
     /// What is expected at a millisecond of a path of 50 ms, 51 lately, that delivers so fast, if packets of 1,000 bytes
