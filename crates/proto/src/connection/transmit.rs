@@ -449,9 +449,6 @@ impl Connection {
     // ---- ACKs that found no company
 
     fn transmit_acks(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.transmit_ack_elsewhere(now, out) {
-            return Some(transmit);
-        }
         let due = |p: &&Path| {
             !p.is_closing() && p.may_ack() && p.received().ack_deadline().is_some_and(|t| t <= now)
         };
@@ -462,26 +459,7 @@ impl Connection {
         self.write_ack(now, id, &mut builder, out);
         self.ask_for_ack(now, id, &mut builder, out);
         self.finish_packet(now, builder, PacketPurpose::Probe, out)?;
-        if let Some(path) = self.paths.get_mut(&id).filter(|path| path.is_suspect()) {
-            path.received_mut().tell_elsewhere();
-        }
         self.transmit(now, id, out, None)
-    }
-
-    /// The ACK of a path on which nothing of ours is answered leaves over the best one that works, too: the peer's
-    /// packets have come, and what we send there may be lost all the same.
-    fn transmit_ack_elsewhere(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let due = |p: &&Path| !p.is_closing() && p.received().is_due_elsewhere();
-        let of = self.paths.values().find(due)?.id();
-        self.paths.get_mut(&of)?.received_mut().take_elsewhere();
-        let serves = |p: &&Path| p.works() && p.may_carry_recovery() && !p.is_backup() && p.may_ack();
-        let on = self.paths.others(of).filter(serves).min_by_key(|p| (p.rtt().smoothed(), p.id()))?;
-        let (on, budget) = (on.id(), usize::try_from(on.budget_beside_challenges()).unwrap_or(usize::MAX));
-        let mut builder = self.begin_one_rtt(on, MIN_INITIAL_SIZE.min(budget), out)?;
-        self.paths.get_mut(&of)?.received_mut().owe_again(now);
-        self.write_ack(now, of, &mut builder, out);
-        self.finish_packet(now, builder, PacketPurpose::Probe, out)?;
-        self.transmit(now, on, out, None)
     }
 
     // ---- what policies see

@@ -55,8 +55,6 @@ pub(crate) struct ReceivedPackets {
     asked_at: Option<Instant>,
     ecn: EcnCounts,
     saw_ecn: bool,
-    /// The last ACK is to leave over another path, too.
-    is_due_elsewhere: bool,
 }
 
 /// The ranges of an ACK.
@@ -296,21 +294,6 @@ impl ReceivedPackets {
         if self.largest.is_some() {
             self.ack_deadline = Some(self.ack_deadline.map_or(now, |d| d.min(now)));
         }
-    }
-
-    /// The ACK that has left may be lost on its path: it is to leave over another one, too.
-    pub(crate) fn tell_elsewhere(&mut self) {
-        self.is_due_elsewhere = true;
-    }
-
-    /// Whether that has not been done.
-    pub(crate) fn is_due_elsewhere(&self) -> bool {
-        self.is_due_elsewhere
-    }
-
-    /// It is done now.
-    pub(crate) fn take_elsewhere(&mut self) {
-        self.is_due_elsewhere = false;
     }
 
     /// An ACK has left, in a packet that the peer acknowledges if it is `ack_eliciting`.

@@ -50,7 +50,7 @@ impl Path {
     pub(crate) fn on_packet_sent(&mut self, now: Instant, of: Space<'_>, packet: NewPacket) {
         let (measured, size) = (packet.is_measured(), packet.size as u64);
         if packet.level == Level::OneRtt {
-            if packet.frames.told.is_some_and(|(of, _)| of == self.id) {
+            if packet.frames.told.is_some() {
                 self.space.received.on_packet_with_ack(now, packet.ack_eliciting);
             }
             if packet.frames.carries_data() || packet.frames.timed {

@@ -85,42 +85,6 @@ fn a_peer_whose_acks_wait_for_sixteen_seconds_is_waited_for() {
     assert_eq!(client.neglected(Instant::ORIGIN), None);
 }
 
-/// As where a link carries nothing in one direction any more: the peer would take the path for one that does not work
-/// at all, although its packets arrive.
-#[test]
-fn acks_of_a_path_where_nothing_of_ours_is_answered_leave_over_another_too() {
-    let (mut client, second, now) = with_one_of_two_acknowledged(0);
-    client.paths.get_mut(&PathId(1)).unwrap().trust_address();
-    let cid = ConnectionId::new(&[9; 8]).unwrap();
-    client.cids.on_new(PathId(1), 0, 0, cid, crate::wire::ResetToken([9; 16])).unwrap();
-    let first = client.path_zero().network();
-    let leave = |client: &mut Connection| {
-        let (mut out, mut networks) = (Vec::new(), Vec::new());
-        while let Some(transmit) = client.poll_transmit(now, 1, &mut out) {
-            networks.push(transmit.path);
-            out.clear();
-        }
-        networks
-    };
-    let acks = |client: &mut Connection, number| {
-        client.path_zero().received_mut().on_packet(now, number, true, None, Duration::ZERO);
-        leave(client)
-    };
-    leave(&mut client);
-    assert_eq!(acks(&mut client, 0), [first]);
-    client.path_zero().on_probe_timeout(now, crate::path::probe::Company::Another);
-    assert_eq!(leave(&mut client), [first], "the probe");
-    assert_eq!(acks(&mut client, 1), [first, second]);
-    client.path_zero().end_backoff();
-    assert_eq!(acks(&mut client, 2), [first], "it answers");
-    client.path_zero().on_probe_timeout(now, crate::path::probe::Company::Another);
-    leave(&mut client);
-    client
-        .set_path_limits(PathId(1), PathLimits { carries: PathUse::Metered, ..PathLimits::default() })
-        .unwrap();
-    assert_eq!(acks(&mut client, 3), [first], "what is sent twice does not leave where it costs money");
-}
-
 /// As at a server whose client has moved the faster path to another port: nothing but what comes from there lets a
 /// full datagram go, and the answer to our challenge may be lost.
 #[test]
