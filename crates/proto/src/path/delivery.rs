@@ -66,7 +66,7 @@ impl Delivery {
         if self.bytes < MIN_SAMPLE || time.is_zero() {
             return;
         }
-        let rate = (f64::from(self.bytes) * 8e-3 / time.as_secs_f64()) as u32;
+        let rate = (f64::from(self.bytes) * 8e-3 / time.as_secs_f64()).round() as u32;
         let busy = (rtt - first) * 2 >= time || first > path.min().mul_f64(QUEUE_SIGN);
         if busy {
             self.rate = rate.min(NO_QUEUE - 1);
