@@ -19,7 +19,7 @@ use super::{
     sent::{Removed, SentPacket},
     space::{PacketSpace, Space},
 };
-use crate::{GRANULARITY, PacketPurpose};
+use crate::PacketPurpose;
 
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
@@ -100,38 +100,8 @@ struct Losses {
     full: Option<u16>,
     /// Whether one that every path should carry is among them.
     base: bool,
-    /// Those that say nothing of the chance that the next packet is lost.
+    /// Those that left into a long silence.
     silent: u64,
-}
-
-/// Which lost packets say nothing of the chance that the next one is lost, where another path answers: the probes of a
-/// long silence, the copies that follow them, and of a short one all but one of the probes that left together.
-#[derive(Clone, Copy, Debug)]
-struct Questions {
-    in_company: bool,
-    silence: bool,
-    /// When the latest one left.
-    asked: Option<Instant>,
-    /// The packet before was one of them.
-    is_probed: bool,
-}
-
-impl Questions {
-    /// Whether the packet is one of them. To be asked in number order.
-    fn say_nothing(&mut self, packet: &SentPacket) -> bool {
-        let is_question = match packet.purpose {
-            PacketPurpose::Probe => {
-                let again = self.asked.is_some_and(|asked| packet.sent_at <= asked + GRANULARITY);
-                self.asked = Some(packet.sent_at);
-                self.silence || again
-            }
-            // Data goes elsewhere once the path is probed. Copies follow the probes (docs/decisions/0042).
-            PacketPurpose::Copy => self.silence && self.is_probed,
-            _ => false,
-        };
-        self.is_probed = self.in_company && is_question;
-        self.is_probed
-    }
 }
 
 impl Path {
@@ -201,18 +171,21 @@ impl LossRecovery {
             return false;
         }
         let persistent = self.is_persistent_congestion(space, round.max_ack_delay, &lost.numbers);
-        let mut questions = Questions {
-            in_company: self.timeouts.in_company(),
-            silence: persistent,
-            asked: None,
-            is_probed: false,
-        };
+        let silence = persistent && self.timeouts.in_company();
         space.lost.forget_before(self.lost_horizon(round));
         let mut losses = Losses::default();
+        let mut is_probed = false;
         for &number in &lost.numbers {
             let Some(packet) = space.remove(number, Removed::Lost) else { continue };
             let kind = self.judge_loss(round, &packet);
-            let silent = questions.say_nothing(&packet);
+            // Data goes elsewhere once the path is probed. Copies follow the probes (docs/decisions/0042).
+            let silent = silence
+                && match packet.purpose {
+                    PacketPurpose::Probe => true,
+                    PacketPurpose::Copy => is_probed,
+                    _ => false,
+                };
+            is_probed = silent;
             if kind == LossKind::OnPath {
                 if self.measured.mtu.is_full(packet.size) {
                     losses.full = Some(losses.full.map_or(packet.size, |least| least.min(packet.size)));
@@ -543,15 +516,6 @@ mod tests {
         path.recovery.measured.rtt.update(at(41_000), ms(600), Duration::ZERO);
         assert!(!path.rtt().shows_queue() && path.rtt().min() == ms(600));
         assert_eq!(path.rtt().smoothed(), ms(600), "the average of three samples has not come so far");
-    }
-
-    #[test]
-    fn probes_that_left_together_are_one_loss() {
-        let mut path = path();
-        path.on_probe_timeout(at(1_000), Company::Another);
-        (0..8).for_each(|_| send(&mut path, 1_000, PacketPurpose::Probe));
-        send(&mut path, 1_200, PacketPurpose::Data);
-        assert_eq!((answer_latest(&mut path, 1_250), path.recovery.loss.lost()), (8, 1));
     }
 
     #[test]

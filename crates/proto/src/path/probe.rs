@@ -10,10 +10,6 @@ const MAX_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const MAX_INTERVAL_ALONE: Duration = Duration::from_secs(4);
 /// Probe timeouts of such a path without backoff where something live waits.
 const LIVE_TIMEOUTS: u32 = 6;
-/// Probe timeouts in a row that ask with several packets where another path answers, and how many of them at most come
-/// on top of the two that need no window (RFC 9002 section 6.2.4).
-const EAGER_TIMEOUTS: u32 = 6;
-const WITHIN_WINDOW: u64 = 6;
 /// Probe timeouts in a row whose probes are on record: an answer to an earlier one would be minutes late.
 const TIMEOUTS_ON_RECORD: u32 = 256;
 /// By how much more than its probe timeouts account for a packet may have been in flight for: timers go off late now
@@ -144,28 +140,15 @@ impl Path {
         (usize::from(self.recovery.measured.mtu.probe_size(timeouts.count)), nth)
     }
 
-    /// How many packets a probe timeout asks with, so many of which have passed in a row. Where another path answers they
-    /// carry nothing, since what waits is moved there, and only find the end of a burst of losses: one that counts packets
-    /// ends after so many of them.
-    fn probes_of(&self, count: u32, company: Company) -> u8 {
-        let room = self.spare_window() / (self.datagram_size() as u64).max(1);
-        match company {
-            Company::Alone => 2,
-            Company::Another if count <= EAGER_TIMEOUTS => 2 + room.min(WITHIN_WINDOW) as u8,
-            Company::Another => 1,
-        }
-    }
-
     /// The path's packets have not been answered for a probe timeout; returns how many such
     /// timeouts were in a row.
     pub(crate) fn on_probe_timeout(&mut self, now: Instant, company: Company) -> u32 {
-        let probes_due = self.probes_of(self.pto_count() + 1, company);
         let (timeouts, measured) = (&mut self.recovery.timeouts, &mut self.recovery.measured);
         timeouts.count += 1;
         timeouts.last = Some(now);
         timeouts.in_company = company == Company::Another;
         measured.ecn.on_silence(timeouts.count);
-        timeouts.probes_due = probes_due;
+        timeouts.probes_due = if company == Company::Another { 1 } else { 2 };
         if measured.mtu.on_silence(now, timeouts.count) {
             measured.tell_mtu();
         }
@@ -239,32 +222,5 @@ impl Path {
             (Company::Alone, Urgency::Patient) => (count, MAX_INTERVAL_ALONE),
         };
         (base * (1 << doublings.min(16))).min(cap.max(rtt.min() * 3 + max_ack_delay))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{NetworkPath, TransportConfig, path::space::test_support::at, wire::PathId};
-
-    /// Probes of each of seven timeouts in a row of a path whose window has room for so many packets.
-    fn probes(company: Company, room: u64) -> Vec<u8> {
-        let end = |port: u16| ([127, 0, 0, 1], port).into();
-        let network = NetworkPath { local: end(1), remote: end(2) };
-        let mut path = Path::new(PathId::ZERO, network, &TransportConfig::default(), at(0));
-        path.address.validated = true;
-        path.recovery.measured.in_flight = path.spare_window() - room * path.datagram_size() as u64;
-        let timeout = |n: u64| {
-            path.on_probe_timeout(at(n * 1_000), company);
-            path.recovery.timeouts.probes_due
-        };
-        (1..=7).map(timeout).collect()
-    }
-
-    #[test]
-    fn a_silent_path_beside_another_is_asked_with_several_packets_at_first() {
-        assert_eq!(probes(Company::Another, 8), [8, 8, 8, 8, 8, 8, 1]);
-        assert_eq!(probes(Company::Another, 0), [2, 2, 2, 2, 2, 2, 1], "beyond the window two at most");
-        assert_eq!(probes(Company::Alone, 8), [2; 7]);
     }
 }
