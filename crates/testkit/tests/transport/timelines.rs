@@ -30,7 +30,8 @@ fn ms(n: u64) -> Duration {
 #[test]
 fn data_stuck_on_a_dead_path_moves_at_its_first_probe_timeout() {
     let dead = Loss::Bernoulli(LossRate::new(1.0).unwrap());
-    let paths = [path(100, 50), path(100, 50).losing(dead)];
+    // Too slow for a late copy to help.
+    let paths = [path(100, 300), path(100, 50).losing(dead)];
     let mut exchange = Exchange::establish(Seed(1), &paths, &transport(RecoveryKind::None));
     let began = exchange.world.now();
     let (mut last_sent, mut suspected, mut before) = (None, None, None);
@@ -51,9 +52,35 @@ fn data_stuck_on_a_dead_path_moves_at_its_first_probe_timeout() {
     let (at, rtt, variance) = suspected.expect("the path fell silent");
     let silence = at - last_sent.expect("the path carried data");
     assert_eq!(silence, rtt + variance * 4 + ms(25), "RFC 9002 section 6.2.1");
-    // The way of the moved packets, over which the pacer may spread them: a dozen packets, a
+    // Slow start brings the slow path as far in three of its round trips.
+    let bound = (at - began) + ms(300) * 3;
+    assert!(completion <= bound, "{completion} > {bound}");
+}
+
+/// Neither path has had more than one sample, and a probe timeout would come after more than three of their round trips.
+#[test]
+fn data_stuck_on_a_dead_path_goes_over_the_other_before_its_first_probe_timeout() {
+    let dead = Loss::Bernoulli(LossRate::new(1.0).unwrap());
+    let paths = [path(100, 50), path(100, 50).losing(dead)];
+    let mut exchange = Exchange::establish(Seed(1), &paths, &transport(RecoveryKind::None));
+    let began = exchange.world.now();
+    let (mut last_sent, mut rtt, mut before) = (None, None, None);
+    let response = exchange.request_observed(60_000, &paths, |world, server| {
+        let path = world.connection(server).paths()[1].clone();
+        let in_flight = before.replace(path.in_flight).unwrap_or(path.in_flight);
+        if path.in_flight > in_flight {
+            last_sent = Some(world.now());
+        }
+        assert_eq!(path.pto_count, 0, "it would be too late");
+        rtt = Some(units::Duration::from(path.rtt));
+    });
+    let completion = response.unwrap().completion;
+    let (last_sent, rtt) = (last_sent.expect("the path carried data"), rtt.unwrap());
+    // A path that has shown no rate is expected to take up to half a round trip for a window.
+    let patience = (rtt + rtt / 2) + (rtt / 2 + ms(25)) + rtt / 8;
+    // The way of the copies, over which the pacer may spread them: a dozen packets, a
     // quarter of a window.
-    let bound = (at - began) + ms(25) + rtt / 4;
+    let bound = (last_sent - began) + patience + ms(25) + rtt / 4;
     assert!(completion <= bound, "{completion} > {bound}");
 }
 
