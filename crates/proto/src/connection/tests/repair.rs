@@ -199,20 +199,25 @@ fn open_another(client: &mut Connection, id: PathId, config: &TransportConfig) {
     client.cids.on_new(id, 0, 0, cid, token).unwrap();
 }
 
+/// Sends data of a stream over the first path, and returns the number of its packet.
+fn send_stream_data(client: &mut Connection) -> u64 {
+    allow_data(client);
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, b"stream data").unwrap();
+    let mut out = Vec::new();
+    client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
+    client.paths[&PathId::ZERO].sent().iter().next().unwrap().0
+}
+
 /// A packet may have both, and copies of each. Those of datagrams have none of the stream's bytes.
 #[test]
 fn a_lost_copy_of_datagrams_takes_no_stream_data_from_another_path() {
     use crate::path::{sending::NewPacket, sent::SentFrames, source::Source, space::Space};
     let recovery = RecoveryKind::None;
     let (mut client, _) = connected_with(TransportConfig { recovery, ..TransportConfig::default() });
-    allow_data(&mut client);
-    let id = client.open(Dir::Uni).unwrap();
-    client.write(id, b"stream data").unwrap();
-    let mut out = Vec::new();
-    client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
-    let (original, _) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+    let original = send_stream_data(&mut client);
     open_second(&mut client, &TransportConfig::default());
-    out.clear();
+    let mut out = Vec::new();
     let copy = client.send_copy(Instant::ORIGIN, PathId::ZERO, original, PathId(1), &mut out).unwrap();
     let data = client.paths[&PathId::ZERO].sent().get(original).unwrap().frames.clone();
     let copy_of = Some((PathId::ZERO, original));
@@ -243,12 +248,7 @@ fn a_copy_of_datagrams_brings_no_stream_data() {
     use crate::path::{sending::NewPacket, sent::SentFrames, source::Source, space::Space};
     let config = TransportConfig { recovery: RecoveryKind::None, ..TransportConfig::default() };
     let (mut client, _) = connected_with(config.clone());
-    allow_data(&mut client);
-    let id = client.open(Dir::Uni).unwrap();
-    client.write(id, b"stream data").unwrap();
-    let mut out = Vec::new();
-    client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
-    let (original, _) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+    let original = send_stream_data(&mut client);
     open_second(&mut client, &config);
     let packet = NewPacket {
         number: 0,
@@ -276,12 +276,7 @@ fn a_copy_on_a_path_that_has_stopped_answering_keeps_no_other_back() {
     let recovery = RecoveryKind::None;
     let config = TransportConfig { recovery, ..TransportConfig::default() };
     let (mut client, _) = connected_with(config.clone());
-    allow_data(&mut client);
-    let id = client.open(Dir::Uni).unwrap();
-    client.write(id, b"stream data").unwrap();
-    let mut out = Vec::new();
-    client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
-    let (original, _) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+    let original = send_stream_data(&mut client);
     open_another(&mut client, PathId(1), &config);
     open_another(&mut client, PathId(2), &config);
     let copy = |client: &mut Connection, on| {
