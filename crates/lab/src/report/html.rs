@@ -69,21 +69,38 @@ pub(super) fn names(rows: &[Row]) -> impl Iterator<Item = &str> {
     rows.iter().map(|row| row.contender.as_str())
 }
 
+/// How many times the quickest response the slowest takes where the axis of times is logarithmic: a
+/// load that hangs until the browser gives up would leave no room for the others.
+const WIDE: f64 = 20.0;
+
+/// An axis of times from the quickest response, or from none, to `most`.
+fn times(quickest: f64, most: f64) -> Axis<'static> {
+    const TITLE: &str = "flow completion time (ms)";
+    if quickest > 0.0 && most > WIDE * quickest {
+        Axis::new(TITLE, quickest, most).log().dense()
+    } else {
+        Axis::new(TITLE, 0.0, most)
+    }
+}
+
 /// The cumulative distribution of completion times. What lies beyond the 99.5th percentile of the
 /// slowest is cut off.
 fn distribution(rows: &[Row]) -> (&'static str, Chart<'static>) {
     let curves: Vec<Vec<(f64, f64)>> = rows.iter().map(|row| steps(&row.times_ms)).collect();
     let end = |curve: &Vec<(f64, f64)>| percentile(curve, 0.995).map_or(0.0, |(time, _)| time);
     let most = curves.iter().map(end).fold(0.0, f64::max);
+    let quickest = curves.iter().flatten().map(|(time, _)| *time).fold(f64::INFINITY, f64::min);
+    let x = times(quickest, most);
     let lines = curves.into_iter().map(|curve| {
         let shown = curve.into_iter().filter(|(time, _)| *time <= most);
-        std::iter::once((0.0, 0.0)).chain(shown).collect()
+        std::iter::once((x.range.0, 0.0)).chain(shown).collect()
     });
+    let layers = layers(lines);
     let chart = Chart {
         label: "Distribution of flow completion times",
-        x: Axis::new("flow completion time (ms)", 0.0, most),
+        x,
         y: Axis::new("share of responses (%)", 0.0, 1.0).labelled(percent).with_labels(6),
-        layers: layers(lines),
+        layers,
     };
     let caption = "Share of responses that were complete within a time. What lies beyond the 99.5th percentile of the slowest is cut off.";
     (caption, chart)
@@ -115,6 +132,15 @@ fn layers(lines: impl Iterator<Item = Vec<(f64, f64)>>) -> Vec<Layer> {
 mod tests {
     use super::super::tests::example;
     use super::*;
+
+    #[test]
+    fn times_of_which_one_is_far_beyond_the_others_have_a_logarithmic_axis() {
+        let axis = times(480.0, 60_000.0);
+        assert_eq!((axis.is_log, axis.range), (true, (480.0, 60_000.0)));
+        let axis = times(480.0, 5_000.0);
+        assert_eq!((axis.is_log, axis.range), (false, (0.0, 5_000.0)));
+        assert!(!times(0.0, 5_000.0).is_log, "what has no logarithm");
+    }
 
     #[test]
     fn the_page_needs_nothing_from_elsewhere_and_shows_every_row() {
