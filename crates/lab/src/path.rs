@@ -222,7 +222,7 @@ impl fmt::Display for PathSpec {
 
 #[cfg(test)]
 mod tests {
-    use netsim::Loss;
+    use netsim::{Loss, loss::GilbertElliott};
     use units::{BitRate, LossRate};
 
     use super::*;
@@ -236,6 +236,16 @@ mod tests {
         assert_eq!(spec.down.loss, Loss::Bernoulli(LossRate::new(0.02).unwrap()));
         assert_eq!(spec.up.jitter, spec.down.jitter);
         assert_eq!(spec.to_string(), "rate=50mbit, delay=20ms, loss=2%, jitter=5ms");
+    }
+
+    #[test]
+    fn a_chain_is_said_of_one_direction() {
+        let spec: PathSpec =
+            "rate=50mbit,delay=40ms,queue=1bdp,gilbert-down=0.005/0.3/0.5/0".parse().unwrap();
+        let [good_to_bad, bad_to_good, loss_in_bad] = [0.005, 0.3, 0.5].map(|p| LossRate::new(p).unwrap());
+        let chain = GilbertElliott { good_to_bad, bad_to_good, loss_in_bad, loss_in_good: LossRate::ZERO };
+        assert_eq!(spec.down.loss, Loss::GilbertElliott(chain));
+        assert_eq!(spec.up.loss, Loss::None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ macro_rules! plan {
 
 /// Name and TOML text of each.
 pub const PLANS: &[(&str, &str)] = &[
+    plan!("bursty-chains"),
     plan!("bursty-loss"),
     plan!("call"),
     plan!("call-cut"),
