@@ -195,7 +195,7 @@ impl LossRecovery {
                 losses.newest = losses.newest.max(Some(packet.sent_at));
                 losses.silent += u64::from(silent);
                 lost.on_path += 1;
-                space.lost.push(LostPacket { number, sent_at: packet.sent_at, event: 0 });
+                space.lost.push(LostPacket { number, sent_at: packet.sent_at, event: 0, silent });
             }
             let timed_out = self.timeouts.last().is_some_and(|at| at >= packet.sent_at);
             lost.packets.push(DeclaredLost { number, kind, timed_out, silent, packet });
@@ -483,6 +483,22 @@ mod tests {
         let path = copied_into_a_silence(Company::Alone);
         assert_eq!(path.recovery.loss.lost(), 44);
         assert!(path.known_loss() > 0.3, "{}", path.known_loss());
+    }
+
+    /// As of a link that holds back what it has, and lets it go in another order. They were not counted: the path's
+    /// other losses, of which each took one back, have not come with them.
+    #[test]
+    fn what_left_into_a_silence_and_comes_late_takes_no_other_loss_back() {
+        let mut path = copied_into_a_silence(Company::Another);
+        let known = |path: &Path| (path.recovery.loss.lost(), path.known_loss());
+        let (before, mut newly) = (known(&path), NewlyAcked::default());
+        path.space.on_ack(44, [2..=44].into_iter(), &mut newly).unwrap();
+        assert_eq!(newly.spurious.len(), 42);
+        path.recovery.on_spurious_losses(at(8_060), &newly);
+        assert_eq!(known(&path), before);
+        path.space.on_ack(44, [0..=1].into_iter(), &mut newly).unwrap();
+        path.recovery.on_spurious_losses(at(8_060), &newly);
+        assert_eq!(path.recovery.loss.lost(), 0, "what left before it was counted");
     }
 
     /// As of an interface that leads nowhere any more, while another carries everything.

@@ -158,7 +158,7 @@ impl NewlyAcked {
 
 impl LossRecovery {
     /// Packets that were declared lost have arrived after all.
-    fn on_spurious_losses(&mut self, now: Instant, newly: &NewlyAcked) {
+    pub(super) fn on_spurious_losses(&mut self, now: Instant, newly: &NewlyAcked) {
         let mut undo = false;
         // They are on record until others are lost, through a pause as well. The ACK of what arrived before it may
         // have been lost; the one that comes after it says nothing of how late that was.
@@ -175,12 +175,15 @@ impl LossRecovery {
                 self.measured.rtt.update(now, age, Duration::ZERO);
             }
             undo |= self.event.on_spurious(packet.event);
+        }
+        // What was not counted as lost takes no other loss back.
+        let counted = newly.spurious.iter().filter(|packet| !packet.silent).count();
+        for _ in 0..counted {
             self.measured.history.on_spurious();
             self.measured.steadiness.on_spurious();
         }
-        let packets = newly.spurious.len() as u64;
-        self.loss.on_spurious_loss(packets);
-        self.counters.spurious_losses += packets;
+        self.loss.on_spurious_loss(counted as u64);
+        self.counters.spurious_losses += newly.spurious.len() as u64;
         if undo {
             self.measured.controller.on_spurious_loss(now);
         }
@@ -401,7 +404,7 @@ mod tests {
             let late = SentPacket::for_test(at(0));
             let mut newly = NewlyAcked { largest_before: Some(16), ..NewlyAcked::default() };
             if was_lost {
-                newly.spurious.push(LostPacket { number: 7, sent_at: late.sent_at, event: 0 });
+                newly.spurious.push(LostPacket { number: 7, sent_at: late.sent_at, event: 0, silent: false });
                 recovery.on_spurious_losses(awake, &newly);
             } else {
                 newly.packets.push((7, late));
@@ -429,7 +432,7 @@ mod tests {
         };
         let before = state(recovery);
         let mut newly = NewlyAcked { largest_before: Some(16), ..NewlyAcked::default() };
-        newly.spurious.push(LostPacket { number: 7, sent_at: at(0), event: 0 });
+        newly.spurious.push(LostPacket { number: 7, sent_at: at(0), event: 0, silent: false });
         recovery.on_spurious_losses(at(8_400), &newly);
         assert_eq!(state(recovery), before);
         newly.spurious[0].sent_at = at(8_300);
@@ -500,7 +503,7 @@ mod tests {
         let mut newly = NewlyAcked::default();
         space.on_ack(4, [4..=4].into_iter(), &mut newly).unwrap();
         space.remove(0, Removed::Lost);
-        space.lost.push(LostPacket { number: 0, sent_at: at(0), event: 7 });
+        space.lost.push(LostPacket { number: 0, sent_at: at(0), event: 7, silent: false });
         for expected in [1, 0] {
             space.on_ack(4, [4..=4, 0..=0].into_iter(), &mut newly).unwrap();
             assert_eq!(newly.spurious.len(), expected);

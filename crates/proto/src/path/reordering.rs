@@ -144,6 +144,8 @@ pub(crate) struct LostPacket {
     pub(crate) sent_at: Instant,
     /// Which reduction of the window its loss belongs to.
     pub(crate) event: u32,
+    /// It left into a long silence, and was not counted among what the path loses by chance.
+    pub(crate) silent: bool,
 }
 
 /// Packets declared lost lately, in number order: the oldest are forgotten, and then stay losses.
@@ -288,7 +290,7 @@ mod tests {
     fn lost_packets_are_found_by_range_and_bounded() {
         let mut lost = LostPackets::default();
         for number in 0..2_000 {
-            lost.push(LostPacket { number: 2 * number, sent_at: at(number), event: 0 });
+            lost.push(LostPacket { number: 2 * number, sent_at: at(number), event: 0, silent: false });
         }
         assert_eq!(lost.0.front().map(|p| p.number), Some(2 * (2_000 - 1_024)));
         let mut found = Vec::new();
