@@ -64,6 +64,9 @@ pub struct PathSnapshot {
     /// limit (RFC 9000 section 8) may not while another works; its un-ACKed packets can still be
     /// protected.
     pub usable: bool,
+    /// Whether new data may use it and it answers, be it that copies and repair may not, as on a metered path: what is
+    /// moved off a silent path goes over such ones.
+    pub carries_data: bool,
     /// Whether it would be usable, and may carry recovery, but for a probe timeout that nothing has answered.
     pub silent: bool,
     /// Whether it has an un-ACKed packet that is neither a copy nor protected by resending
@@ -97,6 +100,7 @@ impl PathSnapshot {
             pacing_wait: Duration::ZERO,
             ever_sent: true,
             usable: true,
+            carries_data: true,
             silent: false,
             protectable: false,
         }

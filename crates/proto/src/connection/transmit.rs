@@ -471,8 +471,8 @@ impl Connection {
         let usable = self.usable();
         let max_ack_delay = self.peer_max_ack_delay();
         for path in self.paths.values_mut().filter(|p| p.is_open()) {
-            let usable = usable(path) && (view == View::Scheduling || path.may_carry_recovery());
-            snapshots.push(path.snapshot(now, view, max_ack_delay, usable));
+            let takes_data = usable(path);
+            snapshots.push(path.snapshot(now, view, max_ack_delay, takes_data));
         }
     }
 

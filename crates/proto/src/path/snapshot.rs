@@ -25,13 +25,13 @@ impl Path {
         self.recovery.measured.history.observed()
     }
 
-    /// What policies see of the path. `usable`: new data may use it.
+    /// What policies see of the path. `takes_data`: new data may use it.
     pub(crate) fn snapshot(
         &mut self,
         now: Instant,
         view: View,
         max_ack_delay: Duration,
-        usable: bool,
+        takes_data: bool,
     ) -> PathSnapshot {
         let pacing_wait = self.pace(now);
         if view == View::Recovery {
@@ -65,7 +65,8 @@ impl Path {
             slow_start: measured.controller.state().phase == Phase::SlowStart,
             pacing_wait,
             ever_sent: loss.ever_sent(),
-            usable,
+            usable: takes_data && (view == View::Scheduling || self.may_carry_recovery()),
+            carries_data: takes_data && !self.is_suspect(),
             silent: self.is_suspect()
                 && self.may_carry_recovery()
                 && !self.is_backup()

@@ -132,6 +132,34 @@ fn assert_taken_while_the_faster_is_held_back(status: crate::PathStatus) {
     assert_eq!(client.stats().stream_bytes_sent, 500);
 }
 
+/// What is moved off a silent path goes over those that may carry data and answer, a metered one among them. How quick a
+/// backup is, or one that is silent as well, says nothing of when it arrives.
+#[test]
+fn what_carries_data_now_is_told_apart_from_what_waits() {
+    let (mut client, _) = connected_client();
+    let network = client.paths[&PathId::ZERO].network();
+    for id in 1..=4 {
+        let mut path = Path::new(PathId(id), network, &client.config, Instant::ORIGIN);
+        path.open();
+        path.trust_address();
+        let metered = PathLimits { carries: PathUse::Metered, rate: None };
+        match id {
+            1 => path.set_limits(metered),
+            2 => path.on_status(0, crate::PathStatus::Backup),
+            silent => {
+                path.set_limits(if silent == 3 { metered } else { PathLimits::default() });
+                path.on_probe_timeout(Instant::ORIGIN, crate::path::probe::Company::Another);
+            }
+        }
+        client.paths.insert(PathId(id), path);
+    }
+    let mut seen = Vec::new();
+    client.take_snapshots(Instant::ORIGIN, crate::path::snapshot::View::Recovery, &mut seen);
+    let seen: Vec<_> = seen.iter().map(|path| (path.usable, path.carries_data, path.silent)).collect();
+    let (regular, metered, backup) = ((true, true, false), (false, true, false), (false, false, false));
+    assert_eq!(seen, [regular, metered, backup, (false, false, false), (false, false, true)]);
+}
+
 #[test]
 fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     use crate::wire::{Frame, PathCidsBlocked, PathStatus, PathsBlocked, RetireConnectionId};

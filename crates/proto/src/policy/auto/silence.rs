@@ -39,8 +39,8 @@ impl Silence {
 
     /// Whether copies may leave on the path for which this is.
     pub(super) fn allows(&self, of: &PathSnapshot, paths: &[PathSnapshot]) -> bool {
-        // What was moved may go over one that carries no recovery, such as a metered one.
-        let mut others = paths.iter().filter(|p| p.id != of.id && !p.silent);
+        // What was moved may go over one that carries no recovery, such as a metered one, and over no backup that waits.
+        let mut others = paths.iter().filter(|p| p.id != of.id && p.carries_data);
         match self.moved {
             true => of.silent && others.all(|p| p.rtt > of.rtt * FAR_SLOWER),
             false => of.usable,

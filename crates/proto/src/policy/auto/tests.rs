@@ -478,7 +478,8 @@ fn copies_follow_the_probe_where_all_other_paths_are_far_slower() {
     assert_eq!(next(held, other(250)), RecoveryAction::Nothing, "it may carry no copies");
     let metered = PathSnapshot { usable: false, ..other(150) };
     assert_eq!(next(silent, metered), RecoveryAction::Nothing, "it carries what was moved");
-    assert_eq!(next(silent, PathSnapshot { silent: true, ..metered }), copy, "it answers as little");
+    let idle = PathSnapshot { carries_data: false, ..metered };
+    assert_eq!(next(silent, idle), copy, "nothing goes over a backup that waits");
     let paced = next(PathSnapshot { pacing_wait: Duration::from_millis(5), ..silent }, other(250));
     assert!(
         matches!(paced, RecoveryAction::WaitUntil { .. }),
