@@ -243,8 +243,13 @@ fn a_rate_that_falls_is_followed() {
 /// A packet a millisecond, answered after 50 ms and what `queue` says in hundreds of microseconds;
 /// each of `lost` is told of three packets later. Returns whether the path is in slow start after each.
 ///
-/// If it is `app_limited`, nothing but losses ends slow start.
-fn drive(app_limited: bool, lost: &[u64], queue: impl Fn(u64) -> u64, packets: u64) -> Vec<bool> {
+/// Where it is `app_limited`, nothing but losses ends slow start.
+fn drive(
+    app_limited: impl Fn(u64) -> bool,
+    lost: &[u64],
+    queue: impl Fn(u64) -> u64,
+    packets: u64,
+) -> Vec<bool> {
     const SIZE: u64 = 1_200;
     let mut auto: Box<dyn Controller> = Auto.build(&Config::default());
     let at = |n: u64| Instant::ORIGIN + Duration::from_millis(n);
@@ -259,7 +264,7 @@ fn drive(app_limited: bool, lost: &[u64], queue: impl Fn(u64) -> u64, packets: u
                 now,
                 bytes: SIZE,
                 largest_sent_at,
-                app_limited,
+                app_limited: app_limited(n),
                 rtt,
                 adjusted_rtt: delay,
                 ..Ack::default()
@@ -279,7 +284,7 @@ fn drive(app_limited: bool, lost: &[u64], queue: impl Fn(u64) -> u64, packets: u
 fn slow_start_that_delays_have_ended_goes_on_once_losses_are_chance() {
     // A queue of up to 2 ms whose fullest moment loses a packet; later there is none.
     let queue = |n| if n < 40 { n / 2 } else { 0 };
-    let after = |lost: &[u64]| drive(true, lost, queue, 900);
+    let after = |lost: &[u64]| drive(|_| true, lost, queue, 900);
     let ended = after(&[37]);
     assert!(ended[39] && !ended[40] && !ended[899], "nothing has spoken against it");
     assert!(!after(&[37, 200, 300])[899], "two losses without delay may be");
@@ -292,10 +297,22 @@ fn a_queue_that_was_given_up_was_no_jitter() {
     // One packet of twenty is lost; for 80 ms there is a queue of 20.
     let lost: Vec<u64> = (10..400).step_by(20).collect();
     let queue = |n| if (100..180).contains(&n) { 200 } else { 0 };
-    let given_up = drive(false, &lost, queue, 900);
+    let given_up = drive(|_| false, &lost, queue, 900);
     assert!(given_up[99] && !given_up[107..].contains(&true), "a loss has reduced the window since");
-    let by_itself = drive(false, &lost[..3], queue, 900);
+    let by_itself = drive(|_| false, &lost[..3], queue, 900);
     assert!(!by_itself[107] && by_itself[250], "the delay went, and the window had stayed");
+}
+
+#[test]
+fn a_delay_behind_few_packets_that_was_given_up_may_have_been_jitter() {
+    // The same with a window of 18 packets, which is not filled before or after slow start ends.
+    let lost: Vec<u64> = (10..400).step_by(20).collect();
+    let queue = |n| if (100..180).contains(&n) { 200 } else { 0 };
+    let after = |lost: &[u64]| drive(|n| !(100..110).contains(&n), lost, queue, 900);
+    let resumed = after(&lost);
+    assert!(resumed[106] && !resumed[107..200].contains(&true), "the delay ends it");
+    assert!(resumed[899], "losses without it are chance");
+    assert!(!after(&lost[..6])[899], "nothing has spoken against it since the loss within it");
 }
 
 /// After which packets the window is smaller: one leaves every millisecond of `sent`, none is lost, and `rtt` says in ms
