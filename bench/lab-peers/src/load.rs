@@ -68,6 +68,7 @@ pub(crate) async fn run(load: &Load) -> Result<()> {
         "connections  bytes     server       requests/s  ratio  CPU us/request  ratio   \
          MB     ratio  own MB  ratio"
     );
+    let mut own = Vec::new();
     for case in cases {
         let mut rounds = Vec::new();
         for round in 0..load.rounds {
@@ -76,7 +77,10 @@ pub(crate) async fn run(load: &Load) -> Result<()> {
         for (at, server) in servers.iter().enumerate() {
             row(case, server.name(), at, &rounds);
         }
+        let of = |at: usize| median(rounds.iter().map(|round| round[at].own).collect());
+        own.push((case, (0..servers.len()).map(of).collect()));
     }
+    more_connections(&load.sizes, &servers, &own);
     Ok(())
 }
 
@@ -140,8 +144,47 @@ fn row((connections, bytes): Case, name: &str, at: usize, rounds: &[Vec<Figures>
     );
 }
 
+/// Prints what each connection more takes of a server's own memory: its program, threads and caches are
+/// there with the first one.
+fn more_connections(sizes: &[usize], servers: &[Server], own: &[(Case, Vec<f64>)]) {
+    let of_size = |bytes: usize| own.iter().filter(move |((_, of), _)| *of == bytes);
+    for &bytes in sizes {
+        let few = of_size(bytes).min_by_key(|((connections, _), _)| *connections);
+        let many = of_size(bytes).max_by_key(|((connections, _), _)| *connections);
+        let (Some(((few, _), before)), Some(((many, _), after))) = (few, many) else { continue };
+        let each = |at: usize| each_more((*few, before[at]), (*many, after[at]));
+        let Some(first) = each(0) else { continue };
+        for (at, server) in servers.iter().enumerate() {
+            let Some(each) = each(at) else { continue };
+            println!(
+                "{few} to {many} connections, {bytes} bytes: {:<11}  {:>6.0} own kB for each more  {:>5.2}",
+                server.name(),
+                each * 1e3,
+                each / first,
+            );
+        }
+    }
+}
+
+/// What each connection more takes, from connections and what they take together; `None` if there are none.
+fn each_more(few: (usize, f64), many: (usize, f64)) -> Option<f64> {
+    let more = many.0.checked_sub(few.0).filter(|more| *more > 0)?;
+    Some((many.1 - few.1) / more as f64)
+}
+
 /// The middle value, or the mean of both in the middle.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_with_the_first_connection_is_not_each_ones() {
+        assert_eq!(each_more((1, 4.0), (17, 12.0)), Some(0.5));
+        assert_eq!(each_more((16, 8.0), (16, 8.0)), None);
+    }
 }
