@@ -713,7 +713,7 @@ def test_datagrams_and_their_deadlines():
         async with pair(client={"datagram_send_buffer": 20_000}) as (ours, theirs):
             ours.send_datagram(b"hello")
             assert await theirs.receive_datagram() == b"hello"
-            ours.send_datagram(b"in time", within=30.0, priority=2)
+            ours.send_datagram(b"in time", within=30.0, priority=2, one_late_in=10_000)
             assert await theirs.receive_datagram() == b"in time"
             assert ours.stats()["timed"]["sent"] == 1
             # What goes apart shares no packet with what was sent before it.

@@ -51,6 +51,11 @@ pub struct DatagramOptions {
     /// last, and maybe not in the order of the calls. `None`: all that say so are one flow, and no datagram
     /// of it is dropped for others.
     pub flow: Option<u32>,
+    /// With a deadline: of so many frames like the one it belongs to, one may be incomplete when that has
+    /// come. Repair is sized by it, within the bounds that repair has (docs/datagrams.md); of datagrams that
+    /// share a packet, or the repair of several, the strictest counts. Less than 2 counts as 2. `None`: as
+    /// the recovery scheme says, which is one of 500 with `auto` and `streaming`.
+    pub one_late_in: Option<u32>,
 }
 
 impl DatagramOptions {
@@ -100,6 +105,13 @@ impl DatagramOptions {
         self.flow = Some(flow);
         self
     }
+
+    /// Of so many frames one may be incomplete at its deadline.
+    #[must_use]
+    pub fn one_late_in(mut self, frames: u32) -> Self {
+        self.one_late_in = Some(frames);
+        self
+    }
 }
 
 /// A datagram that waits to be sent.
@@ -111,6 +123,7 @@ struct Outgoing {
     apart: bool,
     steady: bool,
     flow: Option<u32>,
+    one_late_in: Option<u32>,
     /// Where it begins in its flow, in bytes: those that begin first leave first.
     start: u64,
 }
@@ -133,6 +146,14 @@ pub(crate) struct TimedDatagram {
     pub(crate) data: Bytes,
     pub(crate) deadline: Instant,
     pub(crate) priority: i32,
+    one_late_in: Option<u32>,
+}
+
+impl TimedDatagram {
+    /// The probability with which it may miss its deadline, where the scheme takes `otherwise`.
+    pub(crate) fn may_miss(&self, otherwise: f64) -> f64 {
+        self.one_late_in.map_or(otherwise, |frames| 1.0 / f64::from(frames.max(2)))
+    }
 }
 
 /// What was written to a packet.
@@ -186,9 +207,9 @@ impl Datagrams {
 
     /// Queues a datagram; false if there is no room.
     pub(crate) fn send(&mut self, data: Bytes, deadline: Option<Instant>, options: DatagramOptions) -> bool {
-        let DatagramOptions { priority, apart, steady, room, flow, .. } = options;
+        let DatagramOptions { priority, apart, steady, room, flow, one_late_in, .. } = options;
         let start = self.start(flow, priority);
-        let datagram = Outgoing { data, deadline, priority, apart, steady, flow, start };
+        let datagram = Outgoing { data, deadline, priority, apart, steady, flow, one_late_in, start };
         let (takes, limit) = (datagram.takes(), self.outgoing_limit.min(room.unwrap_or(usize::MAX)));
         let (place, most) = (self.place(&datagram), flow.map_or(usize::MAX, |_| MOST_IN_TURNS));
         if flow.is_some() && room.is_none() {
@@ -399,7 +420,8 @@ impl Datagrams {
             out.extend_from_slice(&next.data);
             match next.deadline {
                 Some(deadline) => {
-                    timed.push(TimedDatagram { data: next.data, deadline, priority: next.priority })
+                    let Outgoing { data, priority, one_late_in, .. } = next;
+                    timed.push(TimedDatagram { data, deadline, priority, one_late_in });
                 }
                 None => untimed = true,
             }

@@ -124,21 +124,23 @@ impl Window {
 /// Remembers the last answer: it holds for windows and losses that are much the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sizing {
-    last: Option<(Window, Lane, u16)>,
+    /// With its target.
+    last: Option<(Window, Lane, f64, u16)>,
 }
 
 impl Sizing {
-    /// [`Window::symbols`], or what it was for a window of about that size, whose path loses about as
-    /// much. The target is the same in every call.
+    /// [`Window::symbols`], or what it was for a window of about that size and a target of about that
+    /// much, whose path loses about as much.
     pub fn symbols(&mut self, window: Window, lane: Lane, target: f64) -> u16 {
-        if let Some((before, on, symbols)) = self.last
+        if let Some((before, on, missed, symbols)) = self.last
             && window.is_like(&before)
             && lane.is_like(on)
+            && alike(target, missed)
         {
             return symbols.min(window.packets);
         }
         let symbols = window.symbols(lane, target);
-        self.last = Some((window, lane, symbols));
+        self.last = Some((window, lane, target, symbols));
         symbols
     }
 }
@@ -287,6 +289,12 @@ mod tests {
             let (symbols, exact) = ask(&mut sizing, packets, loss);
             assert_eq!(symbols, exact, "{packets} {loss}");
         }
+        let window = window(3, 0.05, 1.06);
+        for target in [0.02, TARGET] {
+            let exact = window.symbols(Lane::Same, target);
+            assert_eq!(sizing.symbols(window, Lane::Same, target), exact, "{target}");
+        }
+        assert!(window.symbols(Lane::Same, 0.02) < window.symbols(Lane::Same, TARGET));
     }
 
     #[test]

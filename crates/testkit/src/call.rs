@@ -48,6 +48,8 @@ pub struct Call {
     pub cuts: Option<Cuts>,
     /// Whether the receiver rebuilds packets from repair symbols.
     pub decodes: bool,
+    /// Of so many frames one may be late, as the application says it; `None`: as the scheme has it.
+    pub one_late_in: Option<u32>,
 }
 
 /// A path with a queue of 100 packets that loses `loss` of all packets, in bursts of `burst`
@@ -87,6 +89,7 @@ struct Ends {
     sent: Vec<Sent>,
     arrivals: Arrivals,
     deadline: Duration,
+    one_late_in: Option<u32>,
 }
 
 impl Call {
@@ -110,6 +113,7 @@ impl Call {
             sent: Vec::new(),
             arrivals: Arrivals::new(self.time),
             deadline: self.deadline,
+            one_late_in: self.one_late_in,
         };
         let mut cut = false;
         let (end, mut next_change) = (start + self.time, self.cuts.map(|cuts| start + cuts.every));
@@ -164,7 +168,8 @@ impl Ends {
     fn send(&mut self, exchange: &mut Exchange, while_cut: bool) {
         let Frame { name, needed, datagrams, priority, .. } = self.traffic.take();
         self.sent.push(Sent { name, at: exchange.world.now(), needed, while_cut });
-        let options = DatagramOptions::new().within(self.deadline.into()).priority(priority);
+        let mut options = DatagramOptions::new().within(self.deadline.into()).priority(priority);
+        options.one_late_in = self.one_late_in;
         let server = exchange.server;
         for data in datagrams {
             // A full queue or a path that is too narrow loses it, which the frame shows.

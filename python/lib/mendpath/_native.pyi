@@ -163,8 +163,8 @@ class NativeEndpoint:
     open_connections: int
     addresses: list[Address]
 
-#: Seconds for which it is of use, priority, bytes that may wait with it, apart, steady, flow.
-DatagramWish = tuple[Optional[float], int, Optional[int], bool, bool, Optional[int]]
+#: Seconds for which it is of use, priority, bytes that may wait with it, apart, steady, flow, one late in.
+DatagramWish = tuple[Optional[float], int, Optional[int], bool, bool, Optional[int], Optional[int]]
 
 class NativeConnection:
     def open_bi(self) -> Operation: ...

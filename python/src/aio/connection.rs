@@ -118,16 +118,18 @@ fn both(py: Python<'_>, (send, recv): (mendpath::SendStream, mendpath::RecvStrea
 }
 
 /// How a datagram is sent: seconds for which it is of use, priority, bytes that may wait with it,
-/// whether it goes apart from those before it, whether it keeps to steady paths, and its flow.
-type DatagramWish = (Option<f64>, i32, Option<usize>, bool, bool, Option<u32>);
+/// whether it goes apart from those before it, whether it keeps to steady paths, its flow, and of how many
+/// frames one may be late.
+type DatagramWish = (Option<f64>, i32, Option<usize>, bool, bool, Option<u32>, Option<u32>);
 
 fn datagram_options(wish: &DatagramWish) -> PyResult<DatagramOptions> {
-    let &(within, priority, room, apart, steady, flow) = wish;
+    let &(within, priority, room, apart, steady, flow, one_late_in) = wish;
     let mut options = DatagramOptions::new().priority(priority);
     if let Some(within) = within {
         options = options.within(seconds("within", within)?);
     }
     (options.room, options.apart, options.steady, options.flow) = (room, apart, steady, flow);
+    options.one_late_in = one_late_in;
     Ok(options)
 }
 

@@ -44,6 +44,18 @@ fn what_cannot_arrive_in_time_is_dropped_and_leaves_its_room() {
 }
 
 #[test]
+fn what_may_be_missed_goes_with_the_datagram() {
+    let mut datagrams = Datagrams::new(1_000, 0);
+    for one_late_in in [None, Some(1_000), Some(0)] {
+        let options = DatagramOptions { one_late_in, ..DatagramOptions::new() };
+        assert!(datagrams.send(Bytes::from_static(b"frame"), Some(at(100)), options));
+    }
+    let mut timed = Vec::new();
+    assert!(datagrams.write(PathId(0), &mut Vec::new(), 1_200, true, &mut timed).any);
+    assert_eq!(timed.iter().map(|t| t.may_miss(0.002)).collect::<Vec<_>>(), [0.002, 0.001, 0.5]);
+}
+
+#[test]
 fn what_is_apart_shares_no_packet_with_what_was_before_it() {
     let mut datagrams = Datagrams::new(1_000, 0);
     for (byte, apart) in [(0, false), (1, true), (2, false), (3, true), (4, true)] {

@@ -21,6 +21,7 @@ fn call(paths: &[PathPlan], protection: Protection) -> Call {
         deadline: Duration::from_millis(150),
         cuts: None,
         decodes: true,
+        one_late_in: None,
     }
 }
 
@@ -74,6 +75,19 @@ fn a_streaming_code_makes_up_for_bursts_without_an_answer() {
         }
         assert!(auto.audio.share() >= auto.frames.share(), "audio does not go with video: {auto:?}");
     }
+}
+
+/// Who can do without one frame of five pays for less repair than who can do without one of five hundred.
+#[test]
+fn repair_is_as_much_as_the_application_wants() {
+    let paths = [call::path(BitRate::from_mbps(10), Duration::from_millis(100), 0.03, 1.0)];
+    let with = |one_late_in| Call { one_late_in, ..call(&paths, AUTO) }.run(Seed(15));
+    let [auto, same, lax] = [None, Some(500), Some(5)].map(with);
+    let none = call(&paths, NONE).run(Seed(15));
+    assert_eq!(auto, same, "the default");
+    assert!(extra(&lax, &none) < 0.7 * extra(&auto, &none), "{}", extra(&lax, &none));
+    assert!(lax.frames.share() < auto.frames.share(), "{:?} {:?}", lax.frames, auto.frames);
+    assert!(lax.frames.share() > none.frames.share(), "{:?} {:?}", lax.frames, none.frames);
 }
 
 #[test]

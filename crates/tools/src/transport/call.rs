@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Rate of each path.
     #[arg(long, default_value = "10mbit")]
     rate: BitRate,
+    /// Of so many frames one may be late: how much repair `auto` and `streaming` send. Theirs: 500.
+    #[arg(long, value_name = "FRAMES")]
+    one_late_in: Option<u32>,
     /// Print when frames of `auto` were missed, and how many of their datagrams.
     #[arg(long)]
     missed: bool,
@@ -56,6 +59,7 @@ impl Arguments {
             deadline: self.deadline,
             cuts,
             decodes: true,
+            one_late_in: self.one_late_in,
         };
         call.run(Seed(self.seed))
     }

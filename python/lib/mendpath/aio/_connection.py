@@ -170,6 +170,7 @@ class Connection:
         apart: bool = False,
         steady: bool = False,
         flow: Optional[int] = None,
+        one_late_in: Optional[int] = None,
     ) -> None:
         """Sends a datagram: it may be lost or overtaken. Never waits.
 
@@ -183,11 +184,13 @@ class Connection:
             good enough.
         :param flow: those of the same priority leave by turns of their flows, so that one that sends little does not wait
             for what others have waiting. With no room left, the one that would leave last is dropped instead of this one.
+        :param one_late_in: of so many frames like it, one may be late or incomplete: what repair is sized by, within its
+            bounds; 500 if it is left out.
         :raises DatagramTooLarge: when it fits no packet.
         :raises DatagramsBlocked: when there is no room.
         :raises DatagramsUnsupported: when the peer takes none.
         """
-        self._native.send_datagram(data, (within, priority, room, apart, steady, flow))
+        self._native.send_datagram(data, (within, priority, room, apart, steady, flow, one_late_in))
 
     async def send_datagram_wait(
         self,
@@ -199,9 +202,10 @@ class Connection:
         apart: bool = False,
         steady: bool = False,
         flow: Optional[int] = None,
+        one_late_in: Optional[int] = None,
     ) -> None:
         """The same, but waits for room; ``within`` counts from then on."""
-        await done(self._native.send_datagram_wait(data, (within, priority, room, apart, steady, flow)))
+        await done(self._native.send_datagram_wait(data, (within, priority, room, apart, steady, flow, one_late_in)))
 
     async def receive_datagram(self) -> bytes:
         """The next datagram."""

@@ -65,6 +65,8 @@ impl Connection {
         }
         let deadline = timed.iter().map(|datagram| datagram.deadline).min()?;
         let priority = timed.first()?.priority;
+        let otherwise = self.repair.policy.keeps_deadlines().unwrap_or(1.0);
+        let may_miss = timed.iter().map(|datagram| datagram.may_miss(otherwise)).fold(1.0, f64::min);
         let datagrams = timed.into_iter().map(|datagram| datagram.data).collect();
         let decodes = self.repair.decodable().contains(CodeScheme::ReedSolomon);
         let wanted = decodes && self.repair.policy.keeps_deadlines().is_some();
@@ -72,7 +74,7 @@ impl Connection {
         let max_ack_delay = self.peer_max_ack_delay();
         let path = self.paths.get(&builder.path)?;
         let answer = way(now, path, max_ack_delay, Duration::ZERO).answer;
-        Some(Guarded::new(now, (deadline, priority), datagrams, payload, answer))
+        Some(Guarded::new(now, (deadline, priority, may_miss), datagrams, payload, answer))
     }
 
     /// The packet has left.
@@ -97,10 +99,10 @@ impl Connection {
         let decodes = self.repair.decodable().contains(CodeScheme::Window) && !packet.payload.is_empty();
         match streamed {
             Some(latest) if decodes => {
-                let (priority, len) = (packet.priority, packet.payload.len());
+                let (priority, may_miss, len) = (packet.priority, packet.may_miss, packet.payload.len());
                 self.repair.in_time.insert(name, packet, None);
                 let stream = self.repair.in_time.streams.get_or_default(name.0);
-                stream.on_packet(now, priority, Member { number: name.1, len, latest });
+                stream.on_packet(now, priority, Member { number: name.1, len, latest, may_miss });
             }
             _ => self.repair.in_time.insert(name, packet, attend.map(|(attend, _)| attend.as_block())),
         }
@@ -155,7 +157,9 @@ impl Connection {
 
     /// Decides about the packets that are ready, path by path.
     fn decide(&mut self, now: Instant, snapshots: &[PathSnapshot]) {
-        let Some(target) = self.repair.policy.keeps_deadlines() else { return };
+        if self.repair.policy.keeps_deadlines().is_none() {
+            return;
+        }
         while let Some(&(of, _)) = self.repair.in_time.ready.first() {
             let ready = &mut self.repair.in_time.ready;
             let later = ready.split_off(&(PathId(of.0 + 1), 0));
@@ -166,10 +170,10 @@ impl Connection {
                 .into_iter()
                 .partition(|name| self.repair.in_time.get(*name).is_some_and(|p| !p.payload.is_empty()));
             for group in groups(&coded, max) {
-                self.decide_group(now, of, group, true, target, snapshots);
+                self.decide_group(now, of, group, true, snapshots);
             }
             for group in groups(&plain, max) {
-                self.decide_group(now, of, group, false, target, snapshots);
+                self.decide_group(now, of, group, false, snapshots);
             }
         }
     }
@@ -180,7 +184,6 @@ impl Connection {
         of: PathId,
         names: &[Name],
         decodes: bool,
-        target: f64,
         snapshots: &[PathSnapshot],
     ) {
         let packets = || names.iter().filter_map(|name| self.repair.in_time.get(*name));
@@ -194,6 +197,7 @@ impl Connection {
         let Some(deadline) = packets().filter(still).map(|packet| packet.deadline).min() else { return };
         let lost = packets().filter(still).filter(|packet| packet.fate != Fate::Open).count();
         let in_flight = packets().filter(still).count() - lost;
+        let target = packets().filter(still).map(|packet| packet.may_miss).fold(1.0, f64::min);
         let risk = AtRisk {
             deadline,
             lost: lost as u16,
@@ -436,6 +440,35 @@ mod tests {
         client.repair.in_time.rounds[0].next = 1;
         assert!(client.send_of_round(Instant::ORIGIN, 0, &mut out).is_none());
         assert_eq!(out, before);
+    }
+
+    /// A packet that is lost, over a path that loses some 3 % and has no time for a second answer.
+    #[test]
+    fn repair_is_sized_by_what_may_be_missed() {
+        let symbols = |may_miss: &[f64]| {
+            let (mut client, _) = connected_client();
+            let names: Vec<Name> = (0..may_miss.len() as u64).map(|number| (PathId::ZERO, number)).collect();
+            let deadline = Instant::ORIGIN + Duration::from_secs(1);
+            for (name, may_miss) in names.iter().zip(may_miss) {
+                let (when, payload) = ((deadline, 0, *may_miss), b"plaintext".to_vec());
+                let mut packet =
+                    Guarded::new(Instant::ORIGIN, when, SmallVec::new(), payload, Duration::ZERO);
+                packet.fate = Fate::Lost;
+                client.repair.in_time.insert(*name, packet, None);
+            }
+            let mut path = PathSnapshot::new(PathId::ZERO, Duration::from_millis(300), 1_200);
+            for number in 0..1_000 {
+                path.history.on_sent();
+                if number % 33 == 0 {
+                    path.history.on_lost(recovery::PacketNumber(number));
+                }
+            }
+            client.decide_group(Instant::ORIGIN, PathId::ZERO, &names, true, &[path]);
+            client.repair.in_time.rounds.iter().map(|round| round.count).sum::<u16>()
+        };
+        assert_eq!(symbols(&[2e-3]), 2, "one of which is lost with 6 %");
+        assert_eq!(symbols(&[0.1]), 1);
+        assert!(symbols(&[0.1, 2e-3]) > symbols(&[0.1, 0.1]), "the strictest counts");
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Guarded {
     pub(super) deadline: Instant,
     /// Of its datagrams, which all have the same.
     pub(super) priority: i32,
+    /// The probability with which it may miss its deadline.
+    pub(super) may_miss: f64,
     pub(super) datagrams: SmallVec<[Bytes; 1]>,
     /// Its plaintext, if the peer decodes.
     pub(super) payload: Vec<u8>,
@@ -45,15 +47,26 @@ impl Guarded {
     /// Nothing is done about it until [`Books::attend`] says when.
     pub(super) fn new(
         sent_at: Instant,
-        (deadline, priority): (Instant, i32),
+        (deadline, priority, may_miss): (Instant, i32, f64),
         datagrams: SmallVec<[Bytes; 1]>,
         payload: Vec<u8>,
         answer: Duration,
     ) -> Self {
         let (silent_at, ends_at) = (sent_at + answer, deadline.max(sent_at) + answer);
         let (fate, attend_at) = (Fate::Open, None);
-        let symbols = 0;
-        Self { sent_at, deadline, priority, datagrams, payload, silent_at, fate, symbols, attend_at, ends_at }
+        Self {
+            sent_at,
+            deadline,
+            priority,
+            may_miss,
+            datagrams,
+            payload,
+            silent_at,
+            fate,
+            symbols: 0,
+            attend_at,
+            ends_at,
+        }
     }
 
     fn count(&self) -> u64 {
@@ -354,7 +367,7 @@ mod tests {
     /// Sent at 0, of use until 150, silent from 70 on.
     fn packet(datagrams: usize) -> Guarded {
         let datagrams = (0..datagrams).map(|_| Bytes::from_static(b"frame")).collect();
-        Guarded::new(at(0), (at(150), 0), datagrams, vec![1], MS * 70)
+        Guarded::new(at(0), (at(150), 0, 2e-3), datagrams, vec![1], MS * 70)
     }
 
     fn books(packets: u64) -> Books {

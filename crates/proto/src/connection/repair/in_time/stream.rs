@@ -99,7 +99,6 @@ impl Connection {
 
     /// Decides how many symbols leave for each priority, and where.
     fn plan_stream(&mut self, now: Instant, of: PathId, snapshots: &[PathSnapshot]) {
-        let target = self.repair.policy.keeps_deadlines().unwrap_or(1.0) / PACKETS_PER_FRAME;
         let ways = self.ways(now, of, false, snapshots);
         let fastest = ways.iter().map(|(_, way)| way.one_way).min().unwrap_or(Duration::ZERO);
         let own = snapshots.iter().find(|path| path.id == of);
@@ -111,6 +110,7 @@ impl Connection {
                 continue;
             };
             let window = Window { packets: class.packets(), loss: own.history.model() };
+            let target = class.may_miss() / PACKETS_PER_FRAME;
             // The latest moment was that of the fastest way.
             let in_time = |way: &Way| now + way.one_way <= latest + fastest;
             let best = ways
@@ -231,7 +231,7 @@ mod tests {
     fn priorities_are_few_and_have_windows_of_their_own() {
         let mut stream = Stream::default();
         for (number, priority) in [(0, 1), (1, 5), (2, 3), (3, 5), (4, -1), (5, 9), (6, 4), (7, -7)] {
-            stream.on_packet(at(0), priority, Member { number, len: 100, latest: at(90) });
+            stream.on_packet(at(0), priority, Member { number, len: 100, latest: at(90), may_miss: 2e-3 });
         }
         let view = |stream: &Stream| -> Vec<(i32, Vec<u64>)> {
             stream.classes.iter().map(|class| (class.priority, class.within(192).collect())).collect()
@@ -253,8 +253,8 @@ mod tests {
         let (mut client, _) = connected_client();
         let (of, silent) = (PathId::ZERO, PathId(1));
         let payload = b"plaintext".to_vec();
-        let member = Member { number: 0, len: payload.len(), latest: at(90) };
-        let packet = Guarded::new(at(0), (at(100), 0), SmallVec::new(), payload, MS * 50);
+        let member = Member { number: 0, len: payload.len(), latest: at(90), may_miss: 2e-3 };
+        let packet = Guarded::new(at(0), (at(100), 0, 2e-3), SmallVec::new(), payload, MS * 50);
         client.repair.in_time.insert((of, 0), packet, None);
         let stream = client.repair.in_time.streams.get_or_default(of);
         stream.on_packet(at(0), 0, member);

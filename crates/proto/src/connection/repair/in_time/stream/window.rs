@@ -19,6 +19,8 @@ pub(in crate::connection::repair::in_time) struct Member {
     pub(in crate::connection::repair::in_time) len: usize,
     /// When repair must leave at the latest.
     pub(in crate::connection::repair::in_time) latest: Instant,
+    /// The probability with which it may miss its deadline.
+    pub(in crate::connection::repair::in_time) may_miss: f64,
 }
 
 /// Packets of one path and one priority.
@@ -91,6 +93,11 @@ impl Class {
     /// Bytes of a symbol over them.
     pub(super) fn symbol_len(&self) -> u64 {
         self.members.iter().map(|member| member.len as u64).max().unwrap_or(0)
+    }
+
+    /// The smallest probability with which one of its packets may miss its deadline; 1 if there are none.
+    pub(super) fn may_miss(&self) -> f64 {
+        self.members.iter().map(|member| member.may_miss).fold(1.0, f64::min)
     }
 
     /// When repair of the newest packet must leave at the latest; `None` if there is none.
@@ -175,7 +182,8 @@ mod tests {
     fn class(packets: u64) -> Class {
         let mut class = Class::new(0);
         for number in 0..packets {
-            class.push(at(0), Member { number, len: 100 + number as usize, latest: at(90) });
+            let (len, may_miss) = (100 + number as usize, 1.0 / (number + 2) as f64);
+            class.push(at(0), Member { number, len, latest: at(90), may_miss });
         }
         class
     }
@@ -185,6 +193,7 @@ mod tests {
         let class = class(1_000);
         assert_eq!(class.packets(), MAX_WINDOW);
         assert_eq!((class.symbol_len(), class.latest()), (1_099, Some(at(90))));
+        assert_eq!(class.may_miss(), 1.0 / 1_001.0, "of the strictest");
         assert_eq!(class.within(10).collect::<Vec<_>>(), (990..1_000).collect::<Vec<_>>());
     }
 
