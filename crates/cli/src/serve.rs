@@ -19,7 +19,7 @@ mod websocket;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use hyper::{Uri, Version};
+use hyper::{Uri, Version, header::HeaderValue};
 use mendpath::{
     Connection, ConnectionError, Endpoint, EndpointBuilder, Incoming, ServerConfig, TransportConfig, VarInt,
     ZeroRttAccepted,
@@ -78,6 +78,8 @@ pub struct ServeOptions {
     pub listen: SocketAddr,
     /// Files of the certificate chain and its key; without, one is made for localhost.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Links to what pages need, for whoever opens one of files (RFC 8297).
+    pub hints: Vec<HeaderValue>,
     /// Where requests are noted.
     pub access_log: Option<PathBuf>,
     /// Connections at a time, of each kind.
@@ -173,8 +175,8 @@ impl WebServer {
         let server = mendpath_h3::Server::new(limits);
         let server = match options.content {
             // Of which there is nothing to say before the response.
-            Content::Files { .. } => server.without_interims(),
-            Content::Proxy(_) => server,
+            Content::Files { .. } if options.hints.is_empty() => server.without_interims(),
+            Content::Files { .. } | Content::Proxy(_) => server,
         };
         let http3 = Http3 { server, early: options.early_data, hosts: by_quic };
         let options = options.clone();

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
-use hyper::Uri;
+use hyper::{Uri, header::HeaderValue};
 use mendpath::{ControllerKind, QlogDirectory, RecoveryKind};
 
 use super::parse_address;
@@ -38,6 +38,10 @@ pub struct ServeArgs {
     /// Follow symbolic links that lead out of the directory.
     #[arg(long)]
     pub follow_symlinks: bool,
+    /// Say to who opens a page, before the page, what it needs: early hints (RFC 8297), such as
+    /// `</style.css>; rel=preload; as=style`; several times for several. A server behind says its own.
+    #[arg(long = "hint", value_name = "LINK", value_parser = parse_hint)]
+    pub hints: Vec<HeaderValue>,
     /// Append a line for each request to this file (`-` for stdout): time, client, protocol,
     /// method, path, status, bytes of the body, milliseconds.
     #[arg(long, value_name = "FILE")]
@@ -93,9 +97,26 @@ fn parse_proxy(text: &str) -> Result<Uri, String> {
     Ok(uri)
 }
 
+fn parse_hint(text: &str) -> Result<HeaderValue, String> {
+    let parameters = text.strip_prefix('<').and_then(|rest| rest.split_once('>')).map(|(_, rest)| rest);
+    let is_link = parameters.is_some_and(|rest| rest.trim_start().starts_with(';'));
+    let link = HeaderValue::from_str(text).ok().filter(|_| is_link);
+    link.ok_or_else(|| "write a link: </style.css>; rel=preload; as=style".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_is_a_link() {
+        for link in ["</style.css>; rel=preload; as=style", "<https://cdn.example> ;rel=preconnect"] {
+            assert_eq!(parse_hint(link).unwrap(), link);
+        }
+        for other in ["/style.css", "</style.css>", "</a>; rel=preload\r\nX: 1", "", "rel=preload"] {
+            assert!(parse_hint(other).is_err(), "{other}");
+        }
+    }
 
     #[test]
     fn a_server_behind_has_a_host_and_a_port_and_nothing_else() {

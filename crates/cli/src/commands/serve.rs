@@ -29,6 +29,7 @@ pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> 
         content: content(&args)?,
         listen: args.listen,
         certificate: certificate(&args)?,
+        hints: args.hints,
         access_log: args.access_log,
         max_connections: args.max_connections as usize,
         workers: Some(workers(args.workers)),
@@ -105,6 +106,11 @@ fn content(args: &ServeArgs) -> Result<Content, Failure> {
             "cannot follow symbolic links",
             "a server behind has none",
             "Leave --follow-symlinks away, or name a directory with --root",
+        )),
+        (None, Some(_)) if !args.hints.is_empty() => Err(Failure::usage(
+            "cannot give early hints",
+            "a server behind gives its own",
+            "Leave --hint away, or name a directory with --root",
         )),
         (None, Some(url)) => Ok(Content::Proxy(url.clone())),
         (root, _) => Err(Failure::usage(

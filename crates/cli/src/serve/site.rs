@@ -15,11 +15,11 @@ use std::{
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper::{
-    Request, Response, StatusCode, Version,
+    HeaderMap, Method, Request, Response, StatusCode, Version,
     body::Body,
-    header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue, RETRY_AFTER},
+    header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue, LINK, RETRY_AFTER},
 };
-use mendpath_h3::EarlyData;
+use mendpath_h3::{EarlyData, Interim};
 use rustix::io::Errno;
 use tokio::signal::unix::Signal;
 use tower::Service;
@@ -52,6 +52,8 @@ const SOON: &str = "1";
 /// Answers requests.
 pub(super) struct Site {
     source: Source,
+    /// What is said before pages of files.
+    hints: HeaderMap,
     log: AccessLog,
     /// Where HTTP/3 is (RFC 7838).
     alternative: HeaderValue,
@@ -81,9 +83,11 @@ impl Site {
             }
             Content::Proxy(url) => Source::Backend(Box::new(Backend::new(url.clone()))),
         };
+        let hints = options.hints.iter().map(|link| (LINK, link.clone())).collect();
         let log = AccessLog::open(options.access_log.as_deref(), &statistics)?;
         let alternative = HeaderValue::try_from(format!("h3=\":{port}\"; ma={REMEMBER}"));
-        Ok(Self { source, log, alternative: alternative.expect("digits and quotes"), statistics })
+        let alternative = alternative.expect("digits and quotes");
+        Ok(Self { source, hints, log, alternative, statistics })
     }
 
     /// What the server does.
@@ -136,6 +140,18 @@ impl Site {
         Entry::unread(self.log.clone(), self.statistics.clone(), version, from).refused(status);
     }
 
+    /// Says what pages need, if the request is for one that somebody opens, and not for a part of it.
+    fn hint<B>(&self, request: &Request<B>) {
+        let opens = request.headers().get("sec-fetch-dest").is_some_and(|dest| dest == "document");
+        if self.hints.is_empty() || !opens || request.method() != Method::GET {
+            return;
+        }
+        // By HTTP/1.1 there are none.
+        if let Some(interim) = request.extensions().get::<Interim>() {
+            interim.send(StatusCode::EARLY_HINTS, self.hints.clone());
+        }
+    }
+
     /// Answers one request.
     pub(super) fn answer<B>(&self, request: Request<B>, from: SocketAddr) -> Answer
     where
@@ -161,6 +177,7 @@ impl Site {
                 Box::pin(async move { finish(answer.await, alternative, entry) })
             }
             Source::Files(files, packer) => {
+                self.hint(&request);
                 // Nobody reads a body for a file.
                 let (asked, _) = request.into_parts();
                 let (files, packer) = (files.clone(), packer.clone());

@@ -150,6 +150,10 @@ fn what_belongs_together_is_asked_for() {
         (&["serve"][..], "there is nothing to serve"),
         (&["serve", "--root", "/tmp", "--cert", "chain.pem"], "one of them is missing"),
         (&["serve", "--proxy", "http://127.0.0.1:1", "--follow-symlinks"], "a server behind has none"),
+        (
+            &["serve", "--proxy", "http://127.0.0.1:1", "--hint=</a.css>; rel=preload"],
+            "a server behind gives its own",
+        ),
     ] {
         let process = Process::start(args);
         process.line_with(wrong);

@@ -62,6 +62,18 @@ async fn early_hints_come_before_the_response() {
 }
 
 #[tokio::test]
+async fn who_opens_a_page_of_files_hears_what_it_needs() {
+    let address = hinting_files();
+    for (dest, is_page) in [("document", true), ("style", false)] {
+        let (mut response, _) = requests(address).await.send_request(wanting(dest), true).unwrap();
+        let early = poll_fn(|cx| response.poll_informational(cx)).await.map(Result::unwrap);
+        assert_eq!(early.is_some(), is_page, "{dest}");
+        early.iter().for_each(assert_hints);
+        assert_eq!(response.await.unwrap().status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test]
 async fn who_asks_whether_to_send_a_body_hears_when() {
     let address = inviting().await;
     let (mut response, mut body) = requests(address).await.send_request(expecting(), false).unwrap();

@@ -46,6 +46,21 @@ async fn early_hints_come_before_the_response() {
 }
 
 #[tokio::test]
+async fn who_opens_a_page_of_files_hears_what_it_needs() {
+    let mut requests = requests(visit(hinting_files()).await).await;
+    for dest in ["document", "style"] {
+        let mut asked = requests.send_request(wanting(dest)).await.unwrap();
+        asked.finish().await.unwrap();
+        let mut said = asked.recv_response().await.unwrap();
+        if dest == "document" {
+            assert_hints(&said);
+            said = asked.recv_response().await.unwrap();
+        }
+        assert_eq!(said.status(), StatusCode::OK, "{dest}");
+    }
+}
+
+#[tokio::test]
 async fn who_asks_whether_to_send_a_body_hears_when() {
     let address = inviting().await;
     let mut requests = requests(visit(address).await).await;

@@ -14,7 +14,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
-use hyper::{Request, Response, StatusCode, body::Incoming, client::conn};
+use hyper::{Request, Response, StatusCode, body::Incoming, client::conn, header::HeaderValue};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mendpath_cli::{
     serve::{Content, Limits, ServeOptions, WebServer},
@@ -63,18 +63,22 @@ fn bind(content: Content, limits: Limits) -> WebServer {
 }
 
 fn bind_with(content: Content, limits: Limits, access_log: Option<PathBuf>) -> WebServer {
-    WebServer::bind(&ServeOptions {
+    WebServer::bind(&ServeOptions { access_log, ..options(content, limits) }).unwrap()
+}
+
+fn options(content: Content, limits: Limits) -> ServeOptions {
+    ServeOptions {
         content,
         listen: "127.0.0.1:0".parse().unwrap(),
         certificate: None,
-        access_log,
+        hints: Vec::new(),
+        access_log: None,
         workers: None,
         max_connections: 16,
         early_data: true,
         transport: Choice::default(),
         limits,
-    })
-    .unwrap()
+    }
 }
 
 /// The end of a server whose patience has none.
@@ -376,6 +380,24 @@ async fn upgrades_that_nobody_asked_for_are_refused() {
     assert_eq!(code(&rest(&mut client).await), "502");
 }
 
+/// Early hints of [`hinting`] and [`hinting_files`].
+const HINTS: [&str; 2] = ["</a.css>; rel=preload; as=style", "</b.js>; rel=preload; as=script"];
+
+/// A site of one page that says before it what it needs.
+fn hinting_files() -> SocketAddr {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("index.html"), "here").unwrap();
+    let content = Content::Files { root: root.path().to_owned(), follow_symlinks: false };
+    let hints = HINTS.map(HeaderValue::from_static).to_vec();
+    let server = WebServer::bind(&ServeOptions { hints, ..options(content, Limits::default()) }).unwrap();
+    run(server, root)
+}
+
+/// What a browser asks with, for a page or for a part of one.
+fn wanting(dest: &str) -> Request<()> {
+    Request::builder().uri("https://localhost/").header("sec-fetch-dest", dest).body(()).unwrap()
+}
+
 /// A site before a server that gives hints, and answers once it is told that they have come.
 async fn hinting() -> (SocketAddr, oneshot::Sender<()>) {
     let (listener, address) = behind().await;
@@ -420,6 +442,6 @@ fn assert_hints(early: &Response<()>) {
     assert_eq!(early.status().as_u16(), 103);
     let links = early.headers().get_all("link").iter();
     let links: Vec<_> = links.map(|link| link.to_str().unwrap()).collect();
-    assert_eq!(links, ["</a.css>; rel=preload; as=style", "</b.js>; rel=preload; as=script"]);
+    assert_eq!(links, HINTS);
     assert!(early.headers().get("x-other").is_none());
 }
