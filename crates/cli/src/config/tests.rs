@@ -60,6 +60,7 @@ fn sample(arg: &Arg) -> &'static str {
         "NAME" => "olia",
         "SCHEDULER" => "round-robin",
         "URL" => "http://127.0.0.1:3000",
+        "LINK" => "</style.css>; rel=preload; as=style",
         "WHEN" => "never",
         "HOW" => "raw",
         "FORMAT" => "json",
