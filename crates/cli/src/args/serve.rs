@@ -100,8 +100,10 @@ fn parse_proxy(text: &str) -> Result<Uri, String> {
 fn parse_hint(text: &str) -> Result<HeaderValue, String> {
     let parameters = text.strip_prefix('<').and_then(|rest| rest.split_once('>')).map(|(_, rest)| rest);
     let is_link = parameters.is_some_and(|rest| rest.trim_start().starts_with(';'));
-    let link = HeaderValue::from_str(text).ok().filter(|_| is_link);
-    link.ok_or_else(|| "write a link: </style.css>; rel=preload; as=style".to_owned())
+    match HeaderValue::from_str(text) {
+        Ok(link) if is_link => Ok(link),
+        _ => Err("write a link: </style.css>; rel=preload; as=style".to_owned()),
+    }
 }
 
 #[cfg(test)]
