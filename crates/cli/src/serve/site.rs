@@ -142,8 +142,8 @@ impl Site {
 
     /// Says what pages need, if the request is for one that somebody opens, and not for a part of it.
     fn hint<B>(&self, request: &Request<B>) {
-        let opens = request.headers().get("sec-fetch-dest").is_some_and(|dest| dest == "document");
-        if self.hints.is_empty() || !opens || request.method() != Method::GET {
+        let opens = || request.headers().get("sec-fetch-dest").is_some_and(|dest| dest == "document");
+        if self.hints.is_empty() || request.method() != Method::GET || !opens() {
             return;
         }
         // By HTTP/1.1 there are none.

@@ -64,10 +64,13 @@ async fn early_hints_come_before_the_response() {
 #[tokio::test]
 async fn who_opens_a_page_of_files_hears_what_it_needs() {
     let address = hinting_files();
-    for (dest, is_page) in [("document", true), ("style", false)] {
-        let (mut response, _) = requests(address).await.send_request(wanting(dest), true).unwrap();
+    let page = "document";
+    for (method, dest, hears) in [(Method::GET, page, true), (Method::GET, "style", false), (Method::HEAD, page, false)] {
+        let mut request = wanting(dest);
+        *request.method_mut() = method.clone();
+        let (mut response, _) = requests(address).await.send_request(request, true).unwrap();
         let early = poll_fn(|cx| response.poll_informational(cx)).await.map(Result::unwrap);
-        assert_eq!(early.is_some(), is_page, "{dest}");
+        assert_eq!(early.is_some(), hears, "{method} {dest}");
         early.iter().for_each(assert_hints);
         assert_eq!(response.await.unwrap().status(), StatusCode::OK);
     }
