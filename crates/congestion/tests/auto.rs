@@ -315,6 +315,18 @@ fn a_delay_behind_few_packets_that_was_given_up_may_have_been_jitter() {
     assert!(!after(&lost[..6])[899], "nothing has spoken against it since the loss within it");
 }
 
+#[test]
+fn a_delay_that_explained_losses_may_have_been_jitter_if_they_go_on_without_it() {
+    // Every seventh packet is lost, the first of them within 20 ms of a short or a longer delay.
+    let delayed = |delay| move |n| if (20..40).contains(&n) { delay } else { 0 };
+    let lost: Vec<u64> = (20..400).step_by(7).collect();
+    let after = |lost: &[u64]| drive(|_| true, lost, delayed(10), 900);
+    assert!(after(&lost)[899] && !after(&lost[..3])[899], "losses with a short queue ended it");
+    let lost: Vec<u64> = (10..400).step_by(7).collect();
+    let after = |lost: &[u64]| drive(|_| false, lost, delayed(100), 900)[100..].contains(&true);
+    assert!(after(&lost) && !after(&lost[..5]), "it was in doubt when losses looked like the load's");
+}
+
 /// After which packets the window is smaller: one leaves every millisecond of `sent`, none is lost, and `rtt` says in ms
 /// after what time it is answered, and which is the smallest that the transport knows of.
 fn shrinks(auto: &mut dyn Controller, sent: Range<u64>, rtt: impl Fn(u64) -> [u64; 2]) -> Vec<u64> {

@@ -65,7 +65,9 @@ async fn early_hints_come_before_the_response() {
 async fn who_opens_a_page_of_files_hears_what_it_needs() {
     let address = hinting_files();
     let page = "document";
-    for (method, dest, hears) in [(Method::GET, page, true), (Method::GET, "style", false), (Method::HEAD, page, false)] {
+    for (method, dest, hears) in
+        [(Method::GET, page, true), (Method::GET, "style", false), (Method::HEAD, page, false)]
+    {
         let mut request = wanting(dest);
         *request.method_mut() = method.clone();
         let (mut response, _) = requests(address).await.send_request(request, true).unwrap();

@@ -415,7 +415,7 @@ fn way(now: Instant, path: &Path, max_ack_delay: Duration, wait: Duration) -> Wa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::tests::connected_client;
+    use crate::{DatagramOptions, connection::tests::connected_client};
 
     /// The header of a packet that has nothing in it would go out with the next one.
     #[test]
@@ -469,6 +469,22 @@ mod tests {
         assert_eq!(symbols(&[2e-3]), 2, "one of which is lost with 6 %");
         assert_eq!(symbols(&[0.1]), 1);
         assert!(symbols(&[0.1, 2e-3]) > symbols(&[0.1, 0.1]), "the strictest counts");
+    }
+
+    #[test]
+    fn the_strictest_datagram_of_a_packet_counts() {
+        let (mut client, _) = connected_client();
+        client.peer.max_datagram_frame_size = 1_200u16.into();
+        for one_late_in in [1_000, 10] {
+            let call =
+                DatagramOptions::new().within(std::time::Duration::from_millis(150)).one_late_in(one_late_in);
+            client.send_datagram_with(Instant::ORIGIN, b"frame".to_vec().into(), call).unwrap();
+        }
+        client.poll_transmit(Instant::ORIGIN, 1, &mut Vec::new()).unwrap();
+        let (number, packet) = client.paths[&PathId::ZERO].sent().iter().next().unwrap();
+        assert!(packet.frames.timed);
+        let guarded = client.repair.in_time.get((PathId::ZERO, number)).unwrap();
+        assert_eq!((guarded.datagrams.len(), guarded.may_miss), (2, 1e-3));
     }
 
     #[test]
