@@ -58,6 +58,11 @@ const SMALL_WINDOWS: u64 = 2;
 const PARDONS: u8 = 3;
 /// Initial windows up to which jitter passes for a queue.
 const FEW_WINDOWS: u64 = 5;
+/// Initial windows in a round trip of slow start that tell as much as a probe does.
+const MUCH_WINDOWS: u64 = 16;
+/// Packets of which less than one is lost there. Who comes to a full queue in slow start loses more, unless it has but a
+/// small part of the link.
+const FEW_LOST: u64 = 20;
 /// Packets in the queue that are no queue: bursts leave as many.
 const BURST: f64 = 2.0;
 
@@ -345,6 +350,7 @@ impl Auto {
         }
         if let Some(delay) = self.queueing.last_round() {
             self.base.on_round(delay);
+            self.note_clear_round(ended, delay);
             if !self.base.is_probing()
                 && let Some(queue) = self.queue(Some(delay))
             {
@@ -355,6 +361,17 @@ impl Auto {
         self.notice_rise(ack);
         self.doubt(ack);
         self.confirm_exit();
+    }
+
+    /// A round trip of slow start that shows a long route with much under way, no queue and few losses is what half of a
+    /// later window would show.
+    fn note_clear_round(&mut self, ended: Round, delay: Duration) {
+        let has_grown = self.rounds.has_grown(self.cubic.in_slow_start());
+        let is_much = ended.delivered >= self.cubic.config().initial_window().saturating_mul(MUCH_WINDOWS);
+        let are_few = ended.lost.saturating_mul(FEW_LOST) < ended.delivered;
+        if has_grown && self.base.is_long() && self.base.is_near(delay) && is_much && are_few {
+            self.half.on_clear_round(self.packets(ended.delivered), self.packets(ended.lost));
+        }
     }
 
     fn on_mostly_lost(&mut self, ack: &Ack) {
@@ -444,6 +461,10 @@ impl Controller for Auto {
         let is_too_small = self.base.is_hearsay(ack.now) || self.base.is_outlived(ack.rtt.min);
         let is_time = !slow_start && !self.base.is_young(ack.now);
         let may_probe = (self.floor.is_lossy() || is_too_small) && is_time && !ack.app_limited;
+        if may_probe && self.base.is_first_due(ack.now) && self.half.covers(self.packets(self.window())) {
+            self.base.leave_out(ack.now);
+            self.half.settle(ack.now);
+        }
         self.base.on_ack(ack, may_probe);
         self.half.watch(ack.now, self.base.is_halving(), self.packets(self.window()));
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);

@@ -4,7 +4,8 @@
 //! - A second after the first sample, and then every [`LIFETIME`], the window is halved until a
 //!   round trip of packets sent after that is through. Without that, who comes to a full queue
 //!   would hold the queue for the route, keep it full, and be confirmed by it. Where half the window is
-//!   thousands of packets, it is whole again once [`ENOUGH`] have left with half of it.
+//!   thousands of packets, it is whole again once [`ENOUGH`] have left with half of it. On a long
+//!   route the first is left out if slow start has shown what it would.
 //! - If for [`LIFETIME`] no sample came near RTT_min, the smallest one of that round trip replaces
 //!   it: the route has changed. Or it is what earlier connections with the same address have seen,
 //!   and one of them was with a nearer host behind it.
@@ -145,6 +146,28 @@ impl BaseRtt {
         !self.was_probed && now + YOUTH < due + (min * YOUNG_ROUNDS).min(LIFETIME)
     }
 
+    /// Whether a probe costs much: twenty round trips of such a route take longer than who comes to a full queue has
+    /// to wait for the first.
+    pub(crate) fn is_long(&self) -> bool {
+        self.min().is_some_and(|min| min * YOUNG_ROUNDS > YOUTH)
+    }
+
+    /// Whether a round trip of which the smallest sample is `delay` was without a queue.
+    pub(crate) fn is_near(&self, delay: Duration) -> bool {
+        self.min().is_some_and(|min| delay <= min + min / NEAR)
+    }
+
+    /// Whether the first probe is due.
+    pub(crate) fn is_first_due(&self, now: Instant) -> bool {
+        !self.was_probed && self.due.is_some_and(|due| now >= due)
+    }
+
+    /// The first probe is left out: all that it would tell is known.
+    pub(crate) fn leave_out(&mut self, now: Instant) {
+        self.was_probed = true;
+        self.put_off(now, self.min().unwrap_or_default());
+    }
+
     /// Whoever has reason to wants the next probe at once.
     pub(crate) fn probe_soon(&mut self, now: Instant) {
         self.due = Some(now);
@@ -161,7 +184,7 @@ impl BaseRtt {
             self.seen_at = ack.now;
             ack.now + YOUTH
         });
-        if sample <= min + min / NEAR {
+        if self.is_near(sample) {
             self.min = Some(Known { min: min.min(sample), own: true });
             self.seen_at = ack.now;
         }
@@ -192,10 +215,15 @@ impl BaseRtt {
     /// Half the window has seen a delay of `min`.
     fn end_probe(&mut self, now: Instant, min: Duration) {
         self.probe = None;
-        self.due = Some(now + LIFETIME.max(min * ROUNDS_BETWEEN));
+        self.put_off(now, min);
         if now.saturating_duration_since(self.seen_at) > LIFETIME {
             self.replace(now, min);
         }
+    }
+
+    /// The next probe is due when that of a route that takes `min` has paid.
+    fn put_off(&mut self, now: Instant, min: Duration) {
+        self.due = Some(now + LIFETIME.max(min * ROUNDS_BETWEEN));
     }
 
     /// RTT_min is now `min`, whatever it was.
@@ -277,6 +305,22 @@ mod tests {
         assert!(short.is_young(at(999)) && !short.is_young(at(1_000)));
         ack(&mut base, 2_000, 400);
         assert!(base.is_probing() && !base.is_young(at(2_000)));
+    }
+
+    #[test]
+    fn a_first_probe_that_is_left_out_is_made_up_for_in_two_hundred_round_trips() {
+        let mut base = BaseRtt::default();
+        ack(&mut base, 600, 400);
+        assert!(base.is_long() && base.is_near(ms(425)) && !base.is_near(ms(426)));
+        assert!(!base.is_first_due(at(1_599)) && base.is_first_due(at(1_600)));
+        base.leave_out(at(1_600));
+        ack(&mut base, 81_599, 400);
+        assert!(!base.is_probing() && !base.is_first_due(at(81_600)));
+        ack(&mut base, 81_600, 400);
+        assert!(base.is_probing());
+        let mut short = BaseRtt::default();
+        ack(&mut short, 600, 50);
+        assert!(!short.is_long());
     }
 
     #[test]

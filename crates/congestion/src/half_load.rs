@@ -22,7 +22,7 @@ const UNCERTAIN: f64 = 0.3;
 pub(crate) struct HalfLoad {
     lost: f64,
     all: f64,
-    /// The largest window that these were sent with, in packets.
+    /// The largest window that these were sent with, in packets. Without a probe these are of slow start.
     load: f64,
     /// When the latest probe began, and when it ended if it has.
     probe: Option<(Instant, Option<Instant>)>,
@@ -46,6 +46,26 @@ impl HalfLoad {
         }
     }
 
+    /// A round trip of slow start was without delay, with so many packets delivered and lost: a window that grew to
+    /// twice as much would be probed with as many. It counts from [`HalfLoad::settle`] on.
+    pub(crate) fn on_clear_round(&mut self, delivered: f64, lost: f64) {
+        let all = delivered + lost;
+        if self.probe.is_none() && all > self.load {
+            let remembered = (MEMORY / all).min(1.0);
+            (self.lost, self.all, self.load) = (lost * remembered, all * remembered, all);
+        }
+    }
+
+    /// Whether a probe of a window of `window` packets would tell no more than a round trip of slow start has.
+    pub(crate) fn covers(&self, window: f64) -> bool {
+        self.probe.is_none() && self.load > 0.0 && self.load >= window / 2.0
+    }
+
+    /// What slow start has told takes the place of a probe at `now`.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        self.probe = Some((now, Some(now)));
+    }
+
     /// So many packets, the last of them sent at `sent_at`, were delivered and lost.
     pub(crate) fn count(&mut self, sent_at: Instant, delivered: f64, lost: f64) {
         let Some((from, to)) = self.probe else { return };
@@ -63,6 +83,7 @@ impl HalfLoad {
     /// The share that is lost with half the window, rather too large than too small, where losses
     /// have the index `dispersion`; `None` before any probe.
     pub(crate) fn share(&self, dispersion: f64) -> Option<f64> {
+        self.probe?;
         let lost = self.lost / dispersion;
         let most = dispersion * (lost + MISSED + UNCERTAIN * lost.sqrt());
         (self.all >= 1.0).then(|| (most / self.all).min(1.0))
@@ -121,6 +142,25 @@ mod tests {
             let half = probed(100.0 * (1.0 - share), 100.0 * share);
             assert!(!half.is_exceeded(300.0 * share, 300.0, 1.0), "{share}");
         }
+    }
+
+    #[test]
+    fn a_round_trip_of_slow_start_without_delay_is_as_good() {
+        let mut half = HalfLoad::default();
+        assert!(!half.covers(0.0));
+        half.on_clear_round(1_000.0, 0.0);
+        half.on_clear_round(1_980.0, 20.0);
+        half.on_clear_round(600.0, 300.0); // less than before
+        half.watch(at(100), false, 4_000.0);
+        assert!(half.share(1.0).is_none(), "it is asked for first");
+        assert!(half.covers(4_000.0) && !half.covers(4_001.0));
+        half.settle(at(100));
+        assert!(!half.covers(4_000.0) && half.is_exceeded(60.0, 300.0, 1.0));
+        assert!(!half.is_exceeded(3.0, 300.0, 1.0), "the path's own");
+        half.count(at(101), 0.0, 300.0);
+        assert!(half.is_exceeded(60.0, 300.0, 1.0), "it is over");
+        half.watch(at(101), false, 1_999.0);
+        assert!(half.share(1.0).is_none());
     }
 
     #[test]

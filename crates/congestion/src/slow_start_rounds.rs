@@ -34,6 +34,8 @@ pub(crate) struct SlowStartRounds {
     doubted: Option<u8>,
     /// A whole round trip after slow start has shown a queue: the link has been full.
     filled: bool,
+    /// Whether the current round trip began in slow start.
+    grows: bool,
 }
 
 /// One round trip, in bytes.
@@ -72,6 +74,11 @@ impl SlowStartRounds {
             self.judge_growth();
         }
         ended
+    }
+
+    /// Whether the round trip that has just ended began in slow start, as the next one does or does not.
+    pub(crate) fn has_grown(&mut self, grows: bool) -> bool {
+        core::mem::replace(&mut self.grows, grows)
     }
 
     fn judge_growth(&mut self) {
@@ -175,6 +182,13 @@ mod tests {
             rounds.end(at(20 * n), Duration::from_millis(60));
             assert!(!rounds.is_over(false), "{n}");
         }
+    }
+
+    #[test]
+    fn the_round_trip_in_which_slow_start_ends_has_grown() {
+        let mut rounds = SlowStartRounds::default();
+        let told = [true, true, false, false].map(|grows| rounds.has_grown(grows));
+        assert_eq!(told, [false, true, true, false]);
     }
 
     #[test]

@@ -327,6 +327,15 @@ fn a_delay_that_explained_losses_may_have_been_jitter_if_they_go_on_without_it()
     assert!(after(&lost) && !after(&lost[..5]), "it was in doubt when losses looked like the load's");
 }
 
+#[test]
+fn a_long_path_is_not_probed_for_what_slow_start_has_shown() {
+    // 100 Mbit/s and 600 ms, buffer of one bandwidth-delay product. The first probe would come when slow start is over.
+    let mut network = Network::new(&[Link::new(100, 7_500_000)], 3);
+    network.flow(Auto, &[Path::new(600).loss(0.01)], Duration::ZERO);
+    let each: Vec<f64> = (14..20).map(|s| network.goodput(s, s + 1)[0][0]).collect();
+    assert!(each.iter().all(|rate| *rate >= 95.0), "{each:?}");
+}
+
 /// After which packets the window is smaller: one leaves every millisecond of `sent`, none is lost, and `rtt` says in ms
 /// after what time it is answered, and which is the smallest that the transport knows of.
 fn shrinks(auto: &mut dyn Controller, sent: Range<u64>, rtt: impl Fn(u64) -> [u64; 2]) -> Vec<u64> {
