@@ -5,9 +5,9 @@ use std::{fs, path::Path};
 
 use mendpath_experiments::{Campaign, Plan, Scale, write_all};
 
-/// Plans of little work that together have the models of each paper, lossy links, a radio link, traffic drawn
-/// from a distribution, and the transport.
-const PLANS: [&str; 4] = ["cofuso-fig9", "cofuso-fig11", "ctcp-fig6a", "ctcp-fig10"];
+/// Plans of little work that together have lossy links, a radio link, losses in bursts, and traffic drawn from a
+/// distribution.
+const PLANS: [&str; 5] = ["cofuso-fig9", "cofuso-fig11", "ctcp-fig6a", "ctcp-fig10", "fuso-bursty"];
 
 #[test]
 fn plans_that_are_run_again_have_the_committed_summary() {
