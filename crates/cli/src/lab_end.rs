@@ -56,7 +56,8 @@ pub(crate) fn closed() -> Failure {
 }
 
 pub(crate) fn choice(args: &RelayArgs) -> Choice {
-    Choice { recovery: args.recovery, congestion: args.congestion, scheduler: args.scheduler, qlog: None }
+    let &RelayArgs { recovery, congestion, scheduler, repair_symbols, .. } = args;
+    Choice { recovery, congestion, scheduler, repair_symbols, qlog: None }
 }
 
 fn failed(wrong: &dyn std::fmt::Display) -> Failure {

@@ -159,6 +159,7 @@ mod tests {
     use tokio::io::copy;
 
     use super::*;
+    use crate::transport::REPAIR_SYMBOLS;
 
     fn args(folder: &tempfile::TempDir) -> RelayArgs {
         RelayArgs {
@@ -166,6 +167,7 @@ mod tests {
             recovery: RecoveryKind::default(),
             congestion: ControllerKind::Auto,
             scheduler: SchedulerKind::default(),
+            repair_symbols: REPAIR_SYMBOLS,
         }
     }
 

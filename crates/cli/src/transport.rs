@@ -4,8 +4,8 @@
 use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use mendpath::{
-    ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, SchedulerKind, TransportConfig,
-    TransportError, TransportErrorCode, VarInt,
+    ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, RepairConfig, SchedulerKind,
+    TransportConfig, TransportError, TransportErrorCode, VarInt,
 };
 
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
 /// both sides' idle timeouts the shorter one counts (RFC 9000 section 10.1).
 pub const LONGEST_GIVE_UP: u64 = 600;
 
+/// Most repair symbols of one block, if the user says nothing: what the transport has (`RepairConfig`).
+pub const REPAIR_SYMBOLS: u8 = 3;
+
 /// What a user may choose about the transport.
 #[derive(Clone, Debug)]
 pub struct Choice {
@@ -28,6 +31,8 @@ pub struct Choice {
     pub congestion: ControllerKind,
     /// Which path carries the next packet.
     pub scheduler: SchedulerKind,
+    /// Most repair symbols of one block, 1 to 32.
+    pub repair_symbols: u8,
     /// Where traces of connections go, if anywhere.
     pub qlog: Option<QlogDirectory>,
 }
@@ -38,6 +43,7 @@ impl Default for Choice {
             recovery: RecoveryKind::default(),
             congestion: ControllerKind::Auto,
             scheduler: SchedulerKind::default(),
+            repair_symbols: REPAIR_SYMBOLS,
             qlog: None,
         }
     }
@@ -50,6 +56,7 @@ impl Choice {
             recovery: self.recovery,
             controller: self.congestion,
             scheduler: self.scheduler,
+            repair: RepairConfig { m_max: self.repair_symbols, ..RepairConfig::default() },
             observe: self.qlog.clone().map(|directory| Arc::new(directory) as _),
             max_idle_timeout: idle,
             max_concurrent_bidi: streams,
@@ -258,6 +265,13 @@ mod tests {
         assert_eq!(parse_congestion("newreno"), Ok(ControllerKind::NewReno));
         assert!(parse_recovery("fusion").unwrap_err().contains("there is no `fusion`"));
         assert!(parse_congestion("lias").unwrap_err().contains("there is no `lias`: use one of"));
+    }
+
+    #[test]
+    fn a_block_has_as_many_repair_symbols_as_is_said() {
+        let symbols = |choice: Choice| choice.config(Duration::ZERO, 1).repair.m_max;
+        assert_eq!(symbols(Choice::default()), RepairConfig::default().m_max);
+        assert_eq!(symbols(Choice { repair_symbols: 1, ..Choice::default() }), 1);
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub enum Contender {
         /// The path of the first sub-flow.
         first: usize,
     },
-    /// `mendpath[:RECOVERY[:CONGESTION[:SCHEDULER]]][@0+1]`: a `mendpath server` and a `mendpath client` that
-    /// forwards a port, over all paths or those named. `mendpath-socks` connects through its SOCKS5
+    /// `mendpath[:RECOVERY[=SYMBOLS][:CONGESTION[:SCHEDULER]]][@0+1]`: a `mendpath server` and a `mendpath client`
+    /// that forwards a port, over all paths or those named. `mendpath-socks` connects through its SOCKS5
     /// proxy instead, `mendpath-tunnel` by `mendpath tunnel` and the kernel's own TCP,
     /// `mendpath-tunnel-raw` the same with `--tcp raw` (and `-none`, `-slp`, `-htpc` with that
     /// `--coding`), and `mendpath-new` makes a new QUIC
@@ -48,7 +48,8 @@ pub enum Contender {
     /// protect their datagrams themselves. `mendpath-serve` is a web server, asked by HTTP/3, and
     /// `mendpath-serve-tcp[:CONGESTION]` the same by HTTP/2 over the kernel's TCP.
     Mendpath {
-        /// The recovery scheme of both ends; the program's default if there is none.
+        /// The recovery scheme of both ends, with the most repair symbols of a block if they are told (`cofuso=1`);
+        /// the program's default if there is none.
         recovery: Option<String>,
         /// The congestion controller of both ends; the program's default if there is none.
         congestion: Option<String>,
@@ -164,7 +165,7 @@ impl FromStr for Contender {
         let mut words = what.split(':');
         let kind = words.next().unwrap_or_default();
         let words: Vec<String> = words.map(str::to_owned).collect();
-        if words.iter().any(|word| !is_name(word)) {
+        if words.iter().any(|word| !is_name(split_symbols(word).0)) {
             return Err(wrong("a name after the colon is missing or has characters that no scheme has"));
         }
         let first = || match place {
@@ -193,6 +194,11 @@ impl FromStr for Contender {
                 let [recovery, congestion, scheduler] = [0, 1, 2].map(|at| words.get(at).cloned());
                 let entry = Entry::ALL.iter().find(|(_, name)| *name == kind);
                 let entry = entry.map_or(Entry::Forward, |(entry, _)| *entry);
+                if words.iter().skip(1).any(|word| word.contains('=')) || !has_symbols(recovery.as_deref()) {
+                    return Err(wrong(
+                        "after a recovery scheme's = stands a number of repair symbols, 1 to 32",
+                    ));
+                }
                 if entry == Entry::ServeTcp {
                     most(1)?;
                     // Nothing of the transport's is in it: the word is the kernel's.
@@ -208,6 +214,20 @@ impl FromStr for Contender {
             _ => Err(wrong("it has no name")),
         }
     }
+}
+
+/// A recovery scheme's name, and what stands after its `=` if there is one: the most repair symbols of a block.
+pub(crate) fn split_symbols(recovery: &str) -> (&str, Option<&str>) {
+    match recovery.split_once('=') {
+        Some((name, symbols)) => (name, Some(symbols)),
+        None => (recovery, None),
+    }
+}
+
+/// Whether a block may have as many repair symbols as it says, if it does.
+fn has_symbols(recovery: Option<&str>) -> bool {
+    let symbols = recovery.and_then(|recovery| split_symbols(recovery).1);
+    symbols.is_none_or(|symbols| symbols.parse().is_ok_and(|count: u8| (1..=32).contains(&count)))
 }
 
 /// Names go into command lines: nothing but what schemes' names have.
@@ -308,6 +328,8 @@ mod tests {
             "mendpath:auto",
             "mendpath:ctcp:ctcp@0",
             "mendpath:cofuso@1+0",
+            "mendpath:cofuso=1",
+            "mendpath-new:cofuso=32:cubic@1",
             "mendpath-new:slp",
             "mendpath-socks:auto@0+1",
             "mendpath:auto:cubic:round-robin@1",
@@ -338,6 +360,11 @@ mod tests {
             ("mendpath-serve-tcp:auto:bbr", "too many colons"),
             ("a b", "it has no name"),
             ("mendpath:$(rm)", "characters that no scheme has"),
+            ("mendpath:=1", "is missing"),
+            ("mendpath:cofuso=0", "a number of repair symbols"),
+            ("mendpath:cofuso=33", "a number of repair symbols"),
+            ("mendpath:cofuso=", "a number of repair symbols"),
+            ("mendpath:cofuso:cubic=1", "a number of repair symbols"),
         ] {
             let error = text.parse::<Contender>().unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("mendpath:auto"), "{text}: {error}");

@@ -13,6 +13,7 @@ pub const PLANS: &[(&str, &str)] = &[
     plan!("call"),
     plan!("call-cut"),
     plan!("cofuso-drops"),
+    plan!("cofuso-m"),
     plan!("cofuso-sizes"),
     plan!("ctcp-fig7"),
     plan!("ctcp-goodput"),

@@ -5,11 +5,12 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{
     Args, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
+    value_parser,
 };
 use mendpath::{ControllerKind, RecoveryKind, SchedulerKind};
 use units::Bytes;
 
-use crate::transport::{parse_congestion, parse_recovery, parse_scheduler};
+use crate::transport::{REPAIR_SYMBOLS, parse_congestion, parse_recovery, parse_scheduler};
 
 /// Arguments of `lab`.
 #[derive(Debug, Args)]
@@ -19,6 +20,7 @@ use crate::transport::{parse_congestion, parse_recovery, parse_scheduler};
                   tcp:cubic, tcp:bbr@1, tcp:reno@random     the kernel's TCP over path 0, path 1, a random one\n  \
                   mptcp:cubic, mptcp:bbr@1                  the kernel's MPTCP, beginning on path 0, path 1\n  \
                   mendpath:cofuso, mendpath:none:newreno@0  recovery and congestion control, over all paths or some\n  \
+                  mendpath:cofuso=1                         with --repair-symbols 1\n  \
                   mendpath-new:cofuso                       the same with a new connection for every fetch\n  \
                   mendpath-tunnel:auto                      the kernel's TCP through mendpath tunnel\n  \
                   mendpath-tunnel-raw:auto                  the same with --tcp raw\n  \
@@ -250,6 +252,9 @@ pub struct RelayArgs {
     /// Which path carries the next packet.
     #[arg(long, default_value = "earliest-delivery", value_parser = parse_scheduler)]
     pub scheduler: SchedulerKind,
+    /// Most repair symbols of one block of what this side sends.
+    #[arg(long, value_name = "SYMBOLS", default_value_t = REPAIR_SYMBOLS, value_parser = value_parser!(u8).range(1..=32))]
+    pub repair_symbols: u8,
 }
 
 /// The scales that plans of the lab have.

@@ -37,6 +37,7 @@ fn sample(arg: &Arg) -> &'static str {
     match names.first().map_or("", |name| name.as_str()) {
         _ if is_switch(arg) => "true",
         _ if matches!(arg.get_action(), ArgAction::Count) => "2",
+        "SYMBOLS" => "9",
         _ if arg
             .get_default_values()
             .first()

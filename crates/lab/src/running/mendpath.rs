@@ -13,6 +13,7 @@ use crate::{
     Contender, Entry, LabError,
     bed::{Namespace, SERVER, TestBed, client_address},
     clock,
+    contender::split_symbols,
     fetch::Target,
     origin::{Origin, Transport},
     process::Process,
@@ -45,8 +46,14 @@ pub(super) fn start(
 /// The flags of what a contender's name says about the transport.
 pub(super) fn schemes(contender: &Contender) -> Vec<String> {
     let Contender::Mendpath { recovery, congestion, scheduler, .. } = contender else { return Vec::new() };
-    let chosen = [("--recovery", recovery), ("--congestion", congestion), ("--scheduler", scheduler)];
-    chosen.into_iter().filter_map(|(flag, value)| Some(format!("{flag}={}", value.as_ref()?))).collect()
+    let (recovery, symbols) = recovery.as_deref().map(split_symbols).unzip();
+    let chosen = [
+        ("--recovery", recovery),
+        ("--repair-symbols", symbols.flatten()),
+        ("--congestion", congestion.as_deref()),
+        ("--scheduler", scheduler.as_deref()),
+    ];
+    chosen.into_iter().filter_map(|(flag, value)| Some(format!("{flag}={}", value?))).collect()
 }
 
 struct Ends<'a> {
