@@ -36,7 +36,7 @@ pub(crate) struct TestBed {
     pub(crate) server: Namespace,
     emulator: Emulator,
     pub(crate) paths: Vec<PathSpec>,
-    /// What the emulator calls each path; it does not know of those that are direct.
+    /// What the emulator calls each path; it does not know of those that are direct or have the links of another.
     emulated: Vec<Option<PathId>>,
     /// The path for what the client sends from no address in particular.
     first: usize,
@@ -54,6 +54,7 @@ impl TestBed {
         seed: Seed,
         tcp_metrics: bool,
     ) -> Result<Self, LabError> {
+        PathSpec::check(paths).map_err(|reason| LabError::Plan { name: "the paths".to_owned(), reason })?;
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         for namespace in [&client, &server] {
             namespace.run(|| sysctl::prepare(tcp_metrics))??;
@@ -64,6 +65,8 @@ impl TestBed {
             let name = format!("path{index}");
             if path.direct {
                 client.join(&server, &name)?;
+            }
+            if path.direct || path.through.is_some() {
                 emulated.push(None);
                 continue;
             }
@@ -74,10 +77,10 @@ impl TestBed {
             let tun = TunPath::new(client_device, server_device, up, down).seed(seed);
             emulated.push(Some(emulator.add_tun_path(tun)?));
         }
-        let count = paths.len();
-        client.run(|| address::client(count, first))??;
-        server.run(|| address::server(count))??;
-        client.run(|| mptcp::prepare((0..count).map(client_address)))??;
+        let devices = devices(paths);
+        client.run(|| address::client(&devices, first))??;
+        server.run(|| address::server(&devices))??;
+        client.run(|| mptcp::prepare((0..paths.len()).map(client_address)))??;
         server.run(|| mptcp::prepare([]))??;
         let (paths, congestion) = (paths.to_vec(), OnceLock::new());
         let bed = Self { client, server, emulator, paths, emulated, first, congestion, seed };
@@ -130,12 +133,12 @@ impl TestBed {
         Ok(self.emulator.restore(self.emulated(path)?, None)?)
     }
 
-    /// A path that the plan cuts, or where it loses packets: a direct one is refused there.
+    /// A path that the plan cuts, or where it loses packets: one without links of its own is refused there.
     fn emulated(&self, path: usize) -> Result<PathId, LabError> {
         let found = self.emulated[path];
         found.ok_or_else(|| LabError::Plan {
             name: format!("path {path}"),
-            reason: "nothing can be done to a path that is direct".to_owned(),
+            reason: "nothing can be done to a path without links of its own".to_owned(),
         })
     }
 
@@ -160,9 +163,9 @@ impl TestBed {
                 format!("another program over the same paths has {set}; `congestion` of both adapters");
             return Err(wrong(format!("{reason} must be the same")));
         }
-        let (count, first) = (self.paths.len(), self.first);
-        let client = self.client.run(|| address::client_congestion(count, first, name))?;
-        let changed = client.and(self.server.run(|| address::server_congestion(count, name))?);
+        let (devices, first) = (devices(&self.paths), self.first);
+        let client = self.client.run(|| address::client_congestion(&devices, first, name))?;
+        let changed = client.and(self.server.run(|| address::server_congestion(&devices, name))?);
         changed.map_err(|error| match error {
             LabError::Netlink { reason, .. } => wrong(format!("{reason} (modprobe tcp_{name}?)")),
             error => error,
@@ -174,7 +177,8 @@ impl TestBed {
         self.first
     }
 
-    /// What every path has done so far; nothing is known of direct ones.
+    /// What every path has done so far; nothing is known of direct ones, and what goes through another path's links is
+    /// counted there.
     pub(crate) fn stats(&self) -> Result<Vec<PathStats>, LabError> {
         let stats = |id: &Option<PathId>| match id {
             Some(id) => Ok(self.emulator.stats(*id)?),
@@ -207,6 +211,11 @@ impl Drop for TestBed {
         self.client.end_processes();
         self.server.end_processes();
     }
+}
+
+/// Over whose device each path goes.
+fn devices(paths: &[PathSpec]) -> Vec<usize> {
+    paths.iter().enumerate().map(|(index, path)| path.through.unwrap_or(index)).collect()
 }
 
 fn path_seed(seed: Seed, path: usize) -> Seed {

@@ -28,6 +28,7 @@ const LEAST_QUEUE: u64 = 32 * 1_500;
 /// | `queue` | also `1bdp` or `0.25bdp`: a share of rate times round-trip time; without, `1bdp`, but at least 48 kB |
 /// | `data-only` | packets of at most [`SMALL_PACKET`] bytes are neither lost nor counted by `loss` and `drop` |
 /// | `direct` | alone: the kernel's own pair of devices, as fast as the machine, instead of emulated links |
+/// | `through=0` | alone: another address over the links of path 0, so that both meet in one queue |
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathSpec {
     /// From client to server.
@@ -38,6 +39,8 @@ pub struct PathSpec {
     pub data_only: bool,
     /// Whether nothing is emulated.
     pub direct: bool,
+    /// The path whose links it goes through, if it has none of its own.
+    pub through: Option<usize>,
     text: String,
 }
 
@@ -66,6 +69,12 @@ pub enum ParsePathError {
     /// A path without emulation that is to have properties.
     #[error("a path that is `direct` has no other properties: the machine is what it is")]
     NotAlone,
+    /// A path over another one's links that is to have properties.
+    #[error("`through` stands alone: rate, delay and losses are those of the path that it goes through")]
+    ThroughNotAlone,
+    /// No path's number.
+    #[error("through: `{0}` is no path's number, from 0")]
+    Through(String),
     /// More than anybody has.
     #[error("a path needs a delay of at most 10 s")]
     TooLong,
@@ -76,14 +85,43 @@ impl FromStr for PathSpec {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.trim() == "direct" {
-            let [up, down] = [LinkConfig::new(), LinkConfig::new()];
-            return Ok(Self { up, down, data_only: false, direct: true, text: text.to_owned() });
+            return Ok(Self { direct: true, ..Self::without_links(text) });
+        }
+        if let Some(path) = text.trim().strip_prefix("through=").filter(|path| !path.contains(',')) {
+            let through = path.trim().parse().map_err(|_| ParsePathError::Through(path.to_owned()))?;
+            return Ok(Self { through: Some(through), ..Self::without_links(text) });
         }
         let mut parts = Parts::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             parts.item(item)?;
         }
         parts.finish(text)
+    }
+}
+
+impl PathSpec {
+    /// A path that is emulated by no links of its own.
+    fn without_links(text: &str) -> Self {
+        let [up, down] = [LinkConfig::new(), LinkConfig::new()];
+        Self { up, down, data_only: false, direct: false, through: None, text: text.to_owned() }
+    }
+
+    /// Whether these paths can be those of one network.
+    ///
+    /// # Errors
+    /// In words, if one goes through another that has no emulated links of its own, or stands behind it.
+    pub fn check(paths: &[Self]) -> Result<(), String> {
+        let has_links = |path: &Self| !path.direct && path.through.is_none();
+        for (index, through) in
+            paths.iter().enumerate().filter_map(|(index, path)| Some((index, path.through?)))
+        {
+            if through >= index || !has_links(&paths[through]) {
+                return Err(format!(
+                    "path {index} goes through path {through}: that must stand before it and have links of its own"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -126,6 +164,7 @@ impl Parts {
         let (key, value) = (key.trim(), value.trim());
         match key {
             "direct" => return Err(ParsePathError::NotAlone),
+            "through" => return Err(ParsePathError::ThroughNotAlone),
             "data-only" => {
                 self.data_only = match value {
                     "" | "yes" => true,
@@ -210,7 +249,7 @@ impl Parts {
             let bytes = (rate.bytes_in(rtt) as f64 * factor) as u64;
             link.queue = Some(QueueSize::Bytes(Bytes(bytes)));
         }
-        Ok(PathSpec { up, down, data_only: self.data_only, direct: false, text: text.to_owned() })
+        Ok(PathSpec { up, down, data_only: self.data_only, ..PathSpec::without_links(text) })
     }
 }
 
@@ -306,5 +345,23 @@ mod tests {
         assert!("data-only=no".parse::<PathSpec>().is_ok_and(|spec| !spec.data_only));
         assert!(error("direct,loss=2%").contains("no other properties"));
         assert!("direct".parse::<PathSpec>().is_ok_and(|spec| spec.direct));
+        assert!(error("through=0,loss=2%").contains("stands alone"));
+        assert!(error("loss=2%,through=0").contains("stands alone"));
+        assert_eq!(error("through=first"), "through: `first` is no path's number, from 0");
+    }
+
+    #[test]
+    fn a_path_goes_through_one_with_links_that_stands_before_it() {
+        let check = |texts: &[&str]| {
+            let paths: Vec<PathSpec> = texts.iter().map(|text| text.parse().unwrap()).collect();
+            PathSpec::check(&paths)
+        };
+        assert_eq!(check(&["rate=5mbit", "through=0", "delay=2ms", "through=2"]), Ok(()));
+        for wrong in [&["through=0"][..], &["through=1", ""], &["", "through=2"], &["direct", "through=0"]] {
+            assert!(check(wrong).unwrap_err().contains("links of its own"), "{wrong:?}");
+        }
+        assert!(
+            check(&["", "through=0", "through=1"]).unwrap_err().starts_with("path 2 goes through path 1")
+        );
     }
 }

@@ -19,7 +19,7 @@ pub use page::Page;
 pub use plans::Scale;
 pub use vary::Network;
 
-use crate::{Adapter, Contender, LabError, contender::Task};
+use crate::{Adapter, Contender, LabError, PathSpec, contender::Task};
 use text::texts;
 
 /// Most emulated paths of one network.
@@ -88,7 +88,7 @@ pub struct NetworkTemplate {
     /// What it is called; the paths' text if empty.
     #[serde(default)]
     pub name: String,
-    /// One text for each path, see [`PathSpec`](crate::PathSpec).
+    /// One text for each path, see [`PathSpec`].
     pub paths: Vec<String>,
     /// Contenders on this network alone, instead of the plan's.
     #[serde(default, deserialize_with = "texts")]
@@ -211,6 +211,7 @@ impl Plan {
         if !(1..=MAX_PATHS).contains(&count) {
             return Err(format!("network `{}` has {count} paths: give it 1 to {MAX_PATHS}", network.name));
         }
+        PathSpec::check(&network.paths).map_err(|wrong| format!("network `{}`: {wrong}", network.name))?;
         let pairs = self.shares.iter().flat_map(|share| share.pairs.iter().flatten());
         let mut all = network.contenders.iter().chain(pairs);
         if let Some(contender) = all.find(|contender| !contender.fits(count)) {
@@ -219,9 +220,9 @@ impl Plan {
         let touched = self.bulks.iter().any(|bulk| bulk.cut.is_some())
             || self.calls.iter().any(|call| call.cuts.is_some())
             || self.fetches.iter().any(|fetch| fetch.drop.is_some());
-        if touched && network.paths.iter().any(|path| path.direct) {
+        if touched && network.paths.iter().any(|path| path.direct || path.through.is_some()) {
             return Err(format!(
-                "nothing can be cut or dropped in network `{}`: a path is direct",
+                "nothing can be cut or dropped in network `{}`: a path has no links of its own",
                 network.name
             ));
         }

@@ -26,6 +26,7 @@ pub const PLANS: &[(&str, &str)] = &[
     plan!("page"),
     plan!("reordering"),
     plan!("robust-cut"),
+    plan!("shared-link"),
     plan!("slp-emulation"),
     plan!("slp-tunnel"),
     plan!("socks"),

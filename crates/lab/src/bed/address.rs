@@ -24,14 +24,14 @@ const DEVICE_QUEUE: u32 = 20_000;
 /// The main routing table.
 const MAIN: u32 = 254;
 
-/// Gives the client an address on each path. What is sent from a path's address leaves by that
-/// path; what is sent from none leaves by the path `first`.
-pub(super) fn client(paths: usize, first: usize) -> Result<(), LabError> {
+/// Gives the client an address on each path; `devices` says over which path's device it goes. What is sent from a
+/// path's address leaves by that path; what is sent from none leaves by the path `first`.
+pub(super) fn client(devices: &[usize], first: usize) -> Result<(), LabError> {
     with_netlink(async |handle| {
         bring_up(handle, "lo", None).await?;
-        for path in 0..paths {
+        for (path, device) in devices.iter().enumerate() {
             let (address, table) = (client_address(path), own_table(path));
-            let device = bring_up(handle, &device_name(path), Some((address, 24))).await?;
+            let device = bring_up(handle, &device_name(*device), Some((address, 24))).await?;
             for route in client_routes(path, first, device) {
                 handle.route().add(route.build()).execute().await?;
             }
@@ -43,12 +43,12 @@ pub(super) fn client(paths: usize, first: usize) -> Result<(), LabError> {
 }
 
 /// Gives the server its one address, and the client's addresses each behind its path.
-pub(super) fn server(paths: usize) -> Result<(), LabError> {
+pub(super) fn server(devices: &[usize]) -> Result<(), LabError> {
     with_netlink(async |handle| {
         bring_up(handle, "lo", Some((SERVER, 32))).await?;
         bring_up(handle, "lo", Some((BEHIND, 32))).await?;
-        for path in 0..paths {
-            bring_up(handle, &device_name(path), Some((server_end(path), 24))).await?;
+        for (path, device) in devices.iter().enumerate() {
+            bring_up(handle, &device_name(*device), Some((server_end(path), 24))).await?;
         }
         Ok(())
     })
@@ -56,10 +56,10 @@ pub(super) fn server(paths: usize) -> Result<(), LabError> {
 
 /// Lets TCP of the client's side use this congestion controller over every path; `first` is that of
 /// [`client`].
-pub(super) fn client_congestion(paths: usize, first: usize, congestion: &str) -> Result<(), LabError> {
+pub(super) fn client_congestion(devices: &[usize], first: usize, congestion: &str) -> Result<(), LabError> {
     with_netlink(async |handle| {
-        for path in 0..paths {
-            let device = index_of(handle, &device_name(path)).await?;
+        for (path, device) in devices.iter().enumerate() {
+            let device = index_of(handle, &device_name(*device)).await?;
             for route in client_routes(path, first, device) {
                 replace(handle, route, congestion).await?;
             }
@@ -69,11 +69,11 @@ pub(super) fn client_congestion(paths: usize, first: usize, congestion: &str) ->
 }
 
 /// Lets TCP of the server's side use this congestion controller over every path.
-pub(super) fn server_congestion(paths: usize, congestion: &str) -> Result<(), LabError> {
+pub(super) fn server_congestion(devices: &[usize], congestion: &str) -> Result<(), LabError> {
     with_netlink(async |handle| {
-        for path in 0..paths {
+        for (path, device) in devices.iter().enumerate() {
             let [a, b, c, _] = client_address(path).octets();
-            let device = index_of(handle, &device_name(path)).await?;
+            let device = index_of(handle, &device_name(*device)).await?;
             // The kernel made it together with the address.
             let route = RouteMessageBuilder::<Ipv4Addr>::new().protocol(RouteProtocol::Kernel);
             let route = route.destination_prefix(Ipv4Addr::new(a, b, c, 0), 24).scope(RouteScope::Link);
