@@ -22,7 +22,7 @@ const LEAST_QUEUE: u64 = 32 * 1_500;
 /// | key | meaning |
 /// |---|---|
 /// | `delay`, `delay@5s` | **round-trip** time without queues: half of it in each direction |
-/// | `loss`, `burst`, `drop` | from server to client, unless they end in `-up` |
+/// | `loss`, `burst`, `drop`, `replay` | from server to client, unless they end in `-up` |
 /// | `outage`, `hold`, `rate@5s`, `delay@5s` | counted from the start of each fetch, transfer, call or load |
 /// | `KEY-up`, `KEY-down` | any property of one direction alone |
 /// | `queue` | also `1bdp` or `0.25bdp`: a share of rate times round-trip time; without, `1bdp`, but at least 48 kB |
@@ -178,7 +178,7 @@ impl Parts {
         let (name, up, down) = match key {
             // Not a direction: where the loss is.
             "loss-at" => (key, true, true),
-            "loss" | "burst" | "drop" => (key, false, true),
+            "loss" | "burst" | "drop" | "replay" => (key, false, true),
             _ => match (key.strip_suffix("-up"), key.strip_suffix("-down")) {
                 (Some(name), _) => (name, true, false),
                 (_, Some(name)) => (name, false, true),

@@ -6,6 +6,7 @@
 
 mod gilbert_elliott;
 mod interference;
+mod recorded;
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,7 @@ use units::{Instant, LossRate};
 
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottLoss, InvalidBurst, PRESETS, Preset};
 pub use interference::{Gap, Interference, InterferenceLoss};
+pub use recorded::{RecordedLoss, Recording, RecordingError};
 
 use crate::{Own, Rng, Seed};
 
@@ -47,6 +49,8 @@ pub enum Loss {
     GilbertElliott(GilbertElliott),
     /// Another sender on the same radio channel.
     Interference(Interference),
+    /// As somebody has recorded it.
+    Recorded(Recording),
     /// Exactly the packets with these indices, counted from 0, are lost.
     Nth(BTreeSet<u64>),
     /// A model of one's own, made from the seed of its randomness.
@@ -69,6 +73,7 @@ impl Loss {
             Self::None | Self::Nth(_) | Self::Custom(_) => LossRate::ZERO,
             Self::Bernoulli(rate) => *rate,
             Self::GilbertElliott(parameters) => parameters.stationary_loss(),
+            Self::Recorded(recording) => recording.loss(),
             Self::Interference(parameters) => {
                 LossRate::new(parameters.first_try_loss(1_500)).unwrap_or_default()
             }
@@ -82,6 +87,7 @@ impl Loss {
             Self::Bernoulli(rate) => Box::new(Bernoulli::new(*rate, seed)),
             Self::GilbertElliott(parameters) => Box::new(GilbertElliottLoss::new(*parameters, seed)),
             Self::Interference(parameters) => Box::new(parameters.model(seed)),
+            Self::Recorded(recording) => Box::new(recording.model(seed)),
             Self::Nth(indices) => Box::new(Nth::new(indices.iter().copied())),
             Self::Custom(own) => own.make(seed),
         }

@@ -67,6 +67,7 @@ fn loss(loss: &Loss) -> Option<String> {
             let parts = [c.good_to_bad, c.bad_to_good, c.loss_in_bad, c.loss_in_good];
             Some(format!("gilbert={}", parts.map(|p| p.get().to_string()).join("/")))
         }
+        Loss::Recorded(recording) => Some(format!("replay={}", recording.file())),
         Loss::Nth(packets) => {
             let packets: Vec<String> = packets.iter().map(u64::to_string).collect();
             Some(format!("drop={}", packets.join("/")))
@@ -118,6 +119,7 @@ mod tests {
             LinkConfig::new(),
             LinkConfig::new().random_loss(third),
             LinkConfig::new().loss(Loss::nth([3, 9])),
+            "replay=src/loss/recorded.txt".parse().unwrap(),
         ];
         for link in others.into_iter().chain([every]) {
             let text = link.to_string();

@@ -1,17 +1,17 @@
 //! Links as users type them: `rate=50mbit,delay=20ms,loss=1%,burst=3`.
 
-use std::str::FromStr;
+use std::{path::Path, str::FromStr};
 
 use units::{BitRate, Bytes, Duration, LossRate, ParseUnitError};
 
 use super::{Change, LinkConfig, LossPoint, OutageKind, QueueSize};
 use crate::{
     Loss,
-    loss::{GilbertElliott, InvalidBurst, PRESETS, Preset},
+    loss::{GilbertElliott, InvalidBurst, PRESETS, Preset, Recording, RecordingError},
 };
 
-const KEYS: &str = "rate, delay, jitter, reorder, loss, burst, gilbert, drop, loss-at, queue, ecn, duplicate, outage, hold, rate@TIME, \
-                    delay@TIME";
+const KEYS: &str = "rate, delay, jitter, reorder, loss, burst, gilbert, replay, drop, loss-at, queue, ecn, duplicate, outage, hold, \
+                    rate@TIME, delay@TIME";
 
 /// Text that does not describe a link.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -61,6 +61,12 @@ pub enum ParseLinkError {
     /// `gilbert` and `loss` exclude each other.
     #[error("`gilbert` says all about loss: leave out `loss`")]
     GilbertAndLoss,
+    /// `replay` and `loss` exclude each other.
+    #[error("`replay` says which packets are lost: leave out `loss`")]
+    ReplayAndLoss,
+    /// A file is no recording of losses.
+    #[error("replay: {0}")]
+    Recording(#[from] RecordingError),
     /// Loss rate and burst do not fit together.
     #[error("burst: {0}")]
     Burst(#[from] InvalidBurst),
@@ -77,6 +83,7 @@ pub enum ParseLinkError {
 /// | `loss` | `1%`, or the name of a preset such as `wifi` |
 /// | `burst` | mean burst in packets; makes the loss rate a Gilbert channel |
 /// | `gilbert` | `0.01/0.3/1/0`: p, r, 1-h and 1-k of a Gilbert-Elliott channel |
+/// | `replay` | the name of a file, which is read at once: which packets somebody's were lost, see [`Recording`] |
 /// | `drop` | `3/17`: exactly these packets, counted from 0 |
 /// | `loss-at` | `before` or `after` the rate |
 /// | `queue`, `ecn` | `100kB` or `64p`: limit, and marking threshold |
@@ -137,6 +144,7 @@ impl Parser {
                     .map(Loss::GilbertElliott)
                     .ok_or_else(|| wrong("four probabilities such as `0.01/0.3/1/0`"))?;
             }
+            "replay" => config.loss = Loss::Recorded(Recording::read(Path::new(value))?),
             "loss-at" => {
                 config.loss_point =
                     loss_point(value).ok_or_else(|| wrong("`before` or `after` (the rate)"))?;
@@ -186,6 +194,9 @@ impl Parser {
         }
         if matches!(self.config.loss, Loss::GilbertElliott(_)) {
             return Err(ParseLinkError::GilbertAndLoss);
+        }
+        if matches!(self.config.loss, Loss::Recorded(_)) {
+            return Err(ParseLinkError::ReplayAndLoss);
         }
         self.config.loss = match (Preset::find(&text), self.burst) {
             (Some(_), Some(_)) => return Err(ParseLinkError::BurstAlone),
@@ -312,6 +323,11 @@ mod tests {
                 .change(ms(5_000), Change::Rate(Some(BitRate::from_mbps(10))))
                 .change(ms(6_000), Change::Delay(ms(50))))
         );
+        let recording = Recording::read(Path::new("src/loss/recorded.txt")).unwrap();
+        assert_eq!(
+            parse("replay=src/loss/recorded.txt"),
+            Ok(LinkConfig::new().loss(Loss::Recorded(recording)))
+        );
         let wifi = Preset::find("wifi").unwrap().parameters();
         assert_eq!(parse("loss=wifi"), Ok(LinkConfig::new().loss(Loss::GilbertElliott(wifi))));
     }
@@ -333,6 +349,9 @@ mod tests {
             ("gilbert=1/2", "gilbert: `1/2` is not four probabilities"),
             ("gilbert=0.1/0.5/1/0,loss=1%", "`gilbert` says all about loss"),
             ("drop=1,loss=1%", "`drop` names exactly which packets are lost"),
+            ("replay=no/such.file", "replay: no/such.file cannot be read"),
+            ("replay=Cargo.toml", "replay: Cargo.toml, line 1: `[` is neither 0,"),
+            ("replay=src/loss/recorded.txt,loss=1%", "`replay` says which packets are lost"),
             ("outage=5s-2s", "outage: `5s-2s` is not a range of time"),
             ("queue=64 packets", "queue: `64 packets` is not a size such as `100kB` or `64p`"),
             ("reorder=maybe", "reorder: `maybe` is not `yes` or `no`"),
