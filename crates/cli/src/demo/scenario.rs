@@ -1,11 +1,15 @@
 //! A path as users describe it: `rate=50mbit,delay=20ms,loss=1%`.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, path::Path, str::FromStr};
 
-use netsim::{LinkConfig, Loss, link::QueueSize, loss::InvalidBurst};
+use netsim::{
+    LinkConfig, Loss,
+    link::QueueSize,
+    loss::{InvalidBurst, Recording, RecordingError},
+};
 use units::{BitRate, Bytes, Duration, LossRate, ParseUnitError};
 
-const KEYS: &str = "rate, delay, loss, loss-up, burst, jitter, queue";
+const KEYS: &str = "rate, delay, loss, loss-up, burst, replay, jitter, queue";
 
 /// One emulated path, both directions.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +24,8 @@ pub struct PathSpec {
     pub loss_up: LossRate,
     /// Mean length of a burst of losses in packets; `None` loses each packet independently.
     pub burst: Option<f64>,
+    /// Which packets from server to client are lost, as somebody has recorded it; `loss` is its share then.
+    pub replay: Option<Recording>,
     /// Deviation of the one-way delay to both sides, without reordering.
     pub jitter: Duration,
     /// What may wait before the link; `None` takes one round trip's worth.
@@ -46,6 +52,12 @@ pub enum ParseSpecError {
     /// A burst length that is no number from 1 on, or does not fit the loss.
     #[error("burst: {0}")]
     Burst(String),
+    /// A file is no recording of losses.
+    #[error("replay: {0}")]
+    Replay(#[from] RecordingError),
+    /// Losses are both recorded and drawn.
+    #[error("`replay` says which packets are lost: leave out `loss` and `burst`")]
+    ReplayAndLoss,
     /// Nothing gets through.
     #[error("a path needs a rate above zero, a delay of at most 10 s, and a loss of at most 50 %")]
     Unusable,
@@ -60,6 +72,7 @@ impl PathSpec {
             loss: LossRate::ZERO,
             loss_up: LossRate::ZERO,
             burst: None,
+            replay: None,
             jitter: Duration::ZERO,
             queue: None,
         }
@@ -68,7 +81,7 @@ impl PathSpec {
     /// The same path without loss.
     #[must_use]
     pub fn without_loss(&self) -> Self {
-        Self { loss: LossRate::ZERO, loss_up: LossRate::ZERO, burst: None, ..self.clone() }
+        Self { loss: LossRate::ZERO, loss_up: LossRate::ZERO, burst: None, replay: None, ..self.clone() }
     }
 
     /// Whether it loses anything.
@@ -81,7 +94,11 @@ impl PathSpec {
     /// # Errors
     /// When the burst length does not fit the loss.
     pub fn links(&self) -> Result<(LinkConfig, LinkConfig), InvalidBurst> {
-        Ok((self.link(self.loss_up)?, self.link(self.loss)?))
+        let (up, mut down) = (self.link(self.loss_up)?, self.link(self.loss)?);
+        if let Some(recording) = &self.replay {
+            down.loss = Loss::Recorded(recording.clone());
+        }
+        Ok((up, down))
     }
 
     /// The same links before the request, when nothing is lost, and what they lose from then on.
@@ -128,8 +145,15 @@ impl FromStr for PathSpec {
                 "jitter" => spec.jitter = value.parse().map_err(wrong)?,
                 "queue" => spec.queue = Some(value.parse().map_err(wrong)?),
                 "burst" => spec.burst = Some(parse_burst(value)?),
+                "replay" => {
+                    let recording = Recording::read(Path::new(value))?;
+                    (spec.loss, spec.replay) = (recording.loss(), Some(recording));
+                }
                 _ => return Err(ParseSpecError::Key(key.to_owned())),
             }
+        }
+        if spec.replay.is_some() && ["loss", "burst"].iter().any(|key| seen.contains(key)) {
+            return Err(ParseSpecError::ReplayAndLoss);
         }
         spec.check()
     }
@@ -167,6 +191,9 @@ impl fmt::Display for PathSpec {
         }
         if self.loss.get() > 0.0 {
             write!(f, ", loses {} % towards the client", number(self.loss.get() * 100.0))?;
+        }
+        if let Some(recording) = &self.replay {
+            write!(f, " as in {}", recording.file())?;
         }
         if self.loss_up.get() > 0.0 {
             write!(f, ", loses {} % towards the server", number(self.loss_up.get() * 100.0))?;
@@ -206,6 +233,27 @@ mod tests {
             "8 Mbit/s, 100 ms RTT, jitter 5 ms, loses 0.5 % towards the client, loses 1 % towards the server in bursts of 3"
         );
         assert!(spec.is_lossy() && !spec.without_loss().is_lossy());
+    }
+
+    #[test]
+    fn a_recording_says_which_packets_are_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("losses.txt");
+        std::fs::write(&file, "0001\n0000\n").unwrap();
+        let replay = format!("replay={}", file.display());
+        let spec: PathSpec = format!("rate=50mbit,delay=20ms,{replay}").parse().unwrap();
+        let text = format!("50 Mbit/s, 20 ms RTT, loses 12.5 % towards the client as in {}", file.display());
+        assert_eq!(spec.to_string(), text);
+        let (up, down) = spec.links().unwrap();
+        assert_eq!((up.loss, down.loss.stationary()), (Loss::None, LossRate::new(0.125).unwrap()));
+        assert!(spec.is_lossy() && !spec.without_loss().is_lossy());
+        assert_eq!(spec.without_loss().links().unwrap().1.loss, Loss::None);
+        for more in ["loss=1%", "burst=2"] {
+            let error = format!("{replay},{more}").parse::<PathSpec>().unwrap_err().to_string();
+            assert!(error.contains("leave out `loss`"), "{error}");
+        }
+        let missing = "replay=no/such.file".parse::<PathSpec>().unwrap_err().to_string();
+        assert!(missing.starts_with("replay: no/such.file cannot be read"), "{missing}");
     }
 
     #[test]
