@@ -144,3 +144,75 @@ impl RecoveryPolicy for Cofuso {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use recovery::{Exposed, PacketNumber, SourceRun};
+    use units::Duration;
+
+    use super::*;
+    use crate::wire::PathId;
+
+    /// Ten packets of path 0, none of which is ever acknowledged.
+    struct Ten;
+
+    impl UnackedView for Ten {
+        fn oldest_resendable(&self, path: PathId) -> Option<PacketNumber> {
+            (path == PathId::ZERO).then_some(PacketNumber::ZERO)
+        }
+        fn source_run(&self, path: PathId, after: Option<PacketNumber>, limit: u32) -> Option<SourceRun> {
+            let first = after.map_or(PacketNumber::ZERO, PacketNumber::next);
+            let packets = 10_u64.saturating_sub(first.0).min(limit.into());
+            (path == PathId::ZERO && packets > 0).then(|| SourceRun {
+                first,
+                last: PacketNumber(first.0 + packets - 1),
+                packets: packets as u32,
+            })
+        }
+        fn any_unacked(&self, path: PathId, _: PacketNumber, _: PacketNumber) -> bool {
+            path == PathId::ZERO
+        }
+        fn exposed(&self, _: PathId, _: u32) -> Option<Exposed> {
+            None
+        }
+        fn next_unacked(&self, path: PathId, first: PacketNumber, _: PacketNumber) -> Option<PacketNumber> {
+            (path == PathId::ZERO).then_some(first)
+        }
+    }
+
+    /// How many repair symbols each block has got when copies begin.
+    fn symbols(m_max: u8, loss: f64) -> Vec<u16> {
+        let mut cofuso = Cofuso::new(&RepairConfig { m_max, ..RepairConfig::default() });
+        let path = |id| PathSnapshot::new(PathId(id), Duration::from_millis(50), 1_200);
+        let paths = [PathSnapshot { loss, protectable: true, ..path(0) }, path(1)];
+        let mut symbols: Vec<(Block, u16)> = Vec::new();
+        loop {
+            let action = cofuso.on_opportunity(Instant::ORIGIN, &paths, &Ten);
+            let RecoveryAction::Repair { block, .. } = action else {
+                assert!(matches!(action, RecoveryAction::Reinject { .. }), "{action:?}");
+                return symbols.into_iter().map(|(_, count)| count).collect();
+            };
+            match symbols.last_mut() {
+                Some((last, count)) if *last == block => *count += 1,
+                _ => symbols.push((block, 1)),
+            }
+            assert!(symbols.len() <= 10, "{symbols:?}");
+            cofuso.on_done(&action, Some(Carried { number: PacketNumber::ZERO, bytes: 1_200 }));
+        }
+    }
+
+    /// Blocks are as many times longer as they may have more symbols: M_max / L packets.
+    #[test]
+    fn no_block_has_more_symbols_than_m_max() {
+        for (m_max, loss, expected) in [
+            (1, 0.0, vec![1]),
+            (2, 0.0, vec![2]),
+            (3, 0.0, vec![3]),
+            (1, 0.5, vec![1; 5]),
+            (2, 0.5, vec![2; 3]),
+            (3, 0.5, vec![3; 2]),
+        ] {
+            assert_eq!(symbols(m_max, loss), expected, "M_max {m_max}, L {loss}");
+        }
+    }
+}
