@@ -76,7 +76,7 @@ pub(super) fn apply(key: &str, dial: &DialArgs, session: &SessionArgs, settings:
         "answer-early" => settings.set_early_answers(session.answer_early),
         "hide-names" => settings.set_names(!session.hide_names),
         "metered" | "backup" | "prefer" | "cap" => return settings.set_paths(&session.paths.orders()),
-        "recovery" | "congestion" | "scheduler" | "qlog" => {
+        "recovery" | "repair-symbols" | "congestion" | "scheduler" | "qlog" => {
             settings.set_transport(dial.sending.choice(dial.recovery));
         }
         _ => return false,

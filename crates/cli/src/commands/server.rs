@@ -162,7 +162,8 @@ fn apply(key: &str, cli: &Cli, settings: &ServerSettings, ending: &drain::Ending
         "drain-time" => ending.set_time(drain_time(args.drain_time)),
         "dns" => settings.set_dns(&args.dns),
         "hide-names" => settings.show_names(!args.hide_names),
-        "max-clients" | "max-streams" | "recovery" | "congestion" | "scheduler" | "qlog" => {
+        "max-clients" | "max-streams" | "recovery" | "repair-symbols" | "congestion" | "scheduler"
+        | "qlog" => {
             let choice = args.sending.choice(args.recovery);
             settings.set_limits(args.max_clients as usize, args.max_streams as usize, &choice);
         }

@@ -245,9 +245,9 @@ mod tests {
         let text = format!("50 Mbit/s, 20 ms RTT, loses 12.5 % towards the client as in {}", file.display());
         assert_eq!(spec.to_string(), text);
         let (up, down) = spec.links().unwrap();
-        assert_eq!((up.loss, down.loss.stationary()), (Loss::None, LossRate::new(0.125).unwrap()));
+        assert_eq!([up.loss, down.loss].map(|loss| loss.stationary().get()), [0.0, 0.125]);
         assert!(spec.is_lossy() && !spec.without_loss().is_lossy());
-        assert_eq!(spec.without_loss().links().unwrap().1.loss, Loss::None);
+        assert_eq!(spec.without_loss().links().unwrap().1.loss.stationary(), LossRate::ZERO);
         for more in ["loss=1%", "burst=2"] {
             let error = format!("{replay},{more}").parse::<PathSpec>().unwrap_err().to_string();
             assert!(error.contains("leave out `loss`"), "{error}");

@@ -61,10 +61,12 @@ fn a_server_takes_as_many_clients_as_it_is_told_while_it_runs() {
     client().line_with("it has as many clients as it takes");
 
     let changed = "max-clients = 2\nmax-streams = 7\nrecovery = 'fuso'\ncongestion = 'cubic'\n";
-    write(&file, &format!("{base}{changed}scheduler = 'ecf'\nhide-names = true\n"));
+    write(&file, &format!("{base}{changed}repair-symbols = 2\nscheduler = 'ecf'\nhide-names = true\n"));
     server.hang_up();
     let told = server.line_with("read the options again");
-    for key in ["max-clients", "max-streams", "recovery", "congestion", "scheduler", "hide-names"] {
+    for key in
+        ["max-clients", "max-streams", "recovery", "repair-symbols", "congestion", "scheduler", "hide-names"]
+    {
         assert!(told.contains(key), "{key}: {told}");
     }
     let second = client();
@@ -83,10 +85,10 @@ fn a_client_takes_over_what_it_can() {
     let client = Process::start(&["client", &invitation, "--config", file.to_str().unwrap()]);
     client.line_with("SOCKS5 proxy on");
     let changed = "answer-early = 'never'\nhide-names = true\nrecovery = 'none'\nscheduler = 'ecf'\n";
-    write(&file, &format!("{base}{changed}give-up = 60\n"));
+    write(&file, &format!("{base}{changed}repair-symbols = 2\ngive-up = 60\n"));
     client.hang_up();
     let told = client.line_with("read the options again");
-    for key in ["answer-early", "hide-names", "recovery", "scheduler"] {
+    for key in ["answer-early", "hide-names", "recovery", "repair-symbols", "scheduler"] {
         assert!(told.contains(key), "{key}: {told}");
     }
     client.line_with("`give-up` cannot change while it runs");
