@@ -165,7 +165,14 @@ impl FromStr for Contender {
         let mut words = what.split(':');
         let kind = words.next().unwrap_or_default();
         let words: Vec<String> = words.map(str::to_owned).collect();
-        if words.iter().any(|word| !is_name(split_symbols(word).0)) {
+        // What stands behind a recovery scheme's = is looked at below.
+        let entry = Entry::ALL.iter().find(|(_, name)| *name == kind).map(|(entry, _)| *entry);
+        let has_recovery = entry.is_some_and(|entry| entry != Entry::ServeTcp);
+        let plain = |(at, word): (usize, &String)| match at {
+            0 if has_recovery => is_name(split_symbols(word).0),
+            _ => is_name(word),
+        };
+        if !words.iter().enumerate().all(plain) {
             return Err(wrong("a name after the colon is missing or has characters that no scheme has"));
         }
         let first = || match place {
@@ -175,44 +182,43 @@ impl FromStr for Contender {
             None => Ok(0),
         };
         let most = |n| if words.len() > n { Err(wrong("there are too many colons")) } else { Ok(()) };
-        match kind {
-            "tcp" => {
+        match (kind, entry) {
+            ("tcp", _) => {
                 most(1)?;
                 let path =
                     if place == Some("random") { PathChoice::Random } else { PathChoice::Fixed(first()?) };
                 Ok(Self::Tcp { congestion: words.first().cloned(), path })
             }
-            "mptcp" => {
+            ("mptcp", _) => {
                 most(1)?;
                 Ok(Self::Mptcp { congestion: words.first().cloned(), first: first()? })
             }
-            kind if Entry::ALL.iter().any(|(_, name)| *name == kind) => {
-                most(3)?;
-                let paths =
-                    place.map_or_else(|| Ok(Vec::new()), |place| place.split('+').map(str::parse).collect());
-                let paths = paths.map_err(|_| wrong("after the @ stand paths' numbers, such as 0+1"))?;
-                let [recovery, congestion, scheduler] = [0, 1, 2].map(|at| words.get(at).cloned());
-                let entry = Entry::ALL.iter().find(|(_, name)| *name == kind);
-                let entry = entry.map_or(Entry::Forward, |(entry, _)| *entry);
-                if words.iter().skip(1).any(|word| word.contains('=')) || !has_symbols(recovery.as_deref()) {
-                    return Err(wrong(
-                        "after a recovery scheme's = stands a number of repair symbols, 1 to 32",
-                    ));
-                }
-                if entry == Entry::ServeTcp {
-                    most(1)?;
-                    // Nothing of the transport's is in it: the word is the kernel's.
-                    let (recovery, congestion, scheduler) = (None, recovery, None);
-                    return Ok(Self::Mendpath { recovery, congestion, scheduler, paths, entry });
-                }
-                Ok(Self::Mendpath { recovery, congestion, scheduler, paths, entry })
+            (_, Some(entry)) => {
+                most(if entry == Entry::ServeTcp { 1 } else { 3 })?;
+                Self::mendpath(entry, &words, place).map_err(wrong)
             }
-            name if is_name(name) => {
+            (name, None) if is_name(name) => {
                 most(0)?;
                 Ok(Self::Peer { name: name.to_owned(), path: first()? })
             }
             _ => Err(wrong("it has no name")),
         }
+    }
+}
+
+impl Contender {
+    /// Mendpath with the words behind its name, over the paths that `place` names.
+    fn mendpath(entry: Entry, words: &[String], place: Option<&str>) -> Result<Self, &'static str> {
+        let paths = place.map_or_else(|| Ok(Vec::new()), |place| place.split('+').map(str::parse).collect());
+        let paths = paths.map_err(|_| "after the @ stand paths' numbers, such as 0+1")?;
+        let [recovery, congestion, scheduler] = [0, 1, 2].map(|at| words.get(at).cloned());
+        if !has_symbols(recovery.as_deref()) {
+            return Err("after a recovery scheme's = stands a number of repair symbols, 1 to 32");
+        }
+        // Of the kernel's TCP nothing of the transport's is in it: the word is the kernel's.
+        let (recovery, congestion) =
+            if entry == Entry::ServeTcp { (None, recovery) } else { (recovery, congestion) };
+        Ok(Self::Mendpath { recovery, congestion, scheduler, paths, entry })
     }
 }
 
@@ -364,7 +370,10 @@ mod tests {
             ("mendpath:cofuso=0", "a number of repair symbols"),
             ("mendpath:cofuso=33", "a number of repair symbols"),
             ("mendpath:cofuso=", "a number of repair symbols"),
-            ("mendpath:cofuso:cubic=1", "a number of repair symbols"),
+            ("mendpath:cofuso:cubic=1", "characters that no scheme has"),
+            ("mendpath:cofuso=$(rm)", "a number of repair symbols"),
+            ("mendpath-serve-tcp:bbr=1", "characters that no scheme has"),
+            ("tcp:cubic=1", "characters that no scheme has"),
         ] {
             let error = text.parse::<Contender>().unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("mendpath:auto"), "{text}: {error}");
